@@ -1,0 +1,34 @@
+"""The JAX that every test runs under: CPU, four devices, strict promotion, leaks are errors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+# Read when JAX first makes a backend. In the environment, so that examples that
+# tests run as programs of their own see the same machine.
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["XLA_FLAGS"] = " ".join(
+    [
+        *(f for f in os.environ.get("XLA_FLAGS", "").split() if "host_platform_device" not in f),
+        "--xla_force_host_platform_device_count=4",
+    ]
+)
+
+import jax
+import pytest
+
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_check_tracer_leaks", True)
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture(autouse=True)
+def promotion(request: pytest.FixtureRequest) -> Iterator[None]:
+    """JAX's own loose promotion, for tests that are marked `lenient_promotion`."""
+    if request.node.get_closest_marker("lenient_promotion") is None:
+        yield
+        return
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
