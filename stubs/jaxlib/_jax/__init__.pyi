@@ -1,5 +1,5 @@
 from typing import Any
 
-from . import pytree as pytree
+from jaxlib._jax import pytree as pytree
 
 def __getattr__(name: str) -> Any: ...  # incomplete: only pytree is needed

@@ -1,0 +1,257 @@
+"""What mypy and pyright say of users' code: silence on good code, the marked mistakes on bad code.
+
+Every file in ``tests/static`` is checked by both, all in one process each, and is never run
+(``user_package`` is, by its own test). A wrong line carries what each checker must say of it, on
+the line itself or in comment lines above it::
+
+    # E[mypy]: arg-type: has incompatible type "str"
+    # E[pyright]: reportArgumentType: "str" is not assignable to "Array"
+    lora = Lora("w")
+
+that is, the error's code and a telling part of its message. A mistake that one of the two cannot
+see says so: ``# E[pyright]: none: why``. Anything else that is said, anywhere, fails.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tokenize
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+STATIC = ROOT / "tests" / "static"
+FILES = sorted(STATIC.rglob("*.py"))
+
+Checker: TypeAlias = Literal["mypy", "pyright"]
+CHECKERS: tuple[Checker, ...] = ("mypy", "pyright")
+MARK = re.compile(r"# E\[(?P<checker>\w+)\]: (?P<code>[\w-]+): (?P<telling>.+?)(?=\s+# E\[|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One error that a checker reports."""
+
+    line: int
+    code: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: [{self.code}] {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One error that a file says a checker must report; `code` is "none" for one it cannot see."""
+
+    checker: str
+    line: int
+    code: str
+    telling: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: [{self.code}] ...{self.telling}..."
+
+
+def marks_in(source: str) -> list[Mark]:
+    """The marks of a file, each with the line of code that it is about."""
+    found: list[Mark] = []
+    waiting: list[tuple[str, str, str]] = []
+    layout = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    last_code = 0
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        line = token.start[0]
+        if token.type == tokenize.COMMENT:
+            if "E[" in token.string and not MARK.search(token.string):
+                raise ValueError(f"line {line}: not a mark: {token.string}")
+            parts = [(m["checker"], m["code"], m["telling"]) for m in MARK.finditer(token.string)]
+            if last_code == line:
+                found += [Mark(checker, line, *rest) for checker, *rest in parts]
+            else:
+                waiting += parts
+        elif token.type not in layout:
+            found += [Mark(checker, line, *rest) for checker, *rest in waiting]
+            waiting = []
+            last_code = token.end[0]
+    if waiting:
+        raise ValueError(f"marks after the last line of code: {waiting}")
+    return found
+
+
+def mypy_findings(cache: Path) -> dict[Path, list[Finding]]:
+    """What ``mypy --strict`` says, file by file."""
+    command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", str(cache)]
+    output = ["--follow-imports=silent", "--output=json", "--no-error-summary"]
+    done = subprocess.run(
+        [*command, *output, *map(str, FILES)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode not in (0, 1):
+        pytest.fail(f"mypy could not check tests/static:\n{done.stdout}{done.stderr}")
+    found: dict[Path, list[Finding]] = {path: [] for path in FILES}
+    for text in done.stdout.splitlines():
+        said = json.loads(text)
+        if said["severity"] == "error":
+            path = (ROOT / said["file"]).resolve()
+            message = " ".join([said["message"], *filter(None, [said["hint"]])])
+            found[path].append(Finding(said["line"], said["code"], message))
+    return found
+
+
+def pyright_findings(home: Path) -> dict[Path, list[Finding]]:
+    """What pyright (standard; strict where a file asks for it) says, file by file."""
+    # A folder of its own: pyright takes the settings it finds in its working directory.
+    (home / "pyrightconfig.json").write_text(
+        json.dumps(
+            {
+                "include": [os.path.relpath(STATIC, home.resolve())],  # absolute: ignored
+                "extraPaths": [str(ROOT), str(STATIC)],
+                "stubPath": str(ROOT / "stubs"),
+                "pythonVersion": "3.11",
+                "typeCheckingMode": "standard",
+            }
+        )
+    )
+    command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]
+    done = subprocess.run(
+        [*command, "--project", str(home)],
+        cwd=home,
+        env={**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    try:
+        report = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        pytest.fail(
+            "pyright did not run. It needs Node.js: installing the extra `dev` brings both, as "
+            f"`pyright[nodejs]`. It said:\n{done.stdout}{done.stderr}"
+        )
+    if report["summary"]["filesAnalyzed"] != len(FILES):
+        pytest.fail(f"pyright saw {report['summary']['filesAnalyzed']} of {len(FILES)} files")
+    found: dict[Path, list[Finding]] = {path: [] for path in FILES}
+    for said in report["generalDiagnostics"]:
+        if said["severity"] != "information":
+            line = said["range"]["start"]["line"] + 1
+            finding = Finding(line, said.get("rule", "syntax"), said["message"])
+            found[Path(said["file"]).resolve()].append(finding)
+    return found
+
+
+@pytest.fixture(scope="session")
+def findings(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[Checker, dict[Path, list[Finding]]]:
+    """What each checker says of each file."""
+    return {
+        "mypy": mypy_findings(request.config.cache.mkdir("mypy")),
+        "pyright": pyright_findings(tmp_path_factory.mktemp("pyright")),
+    }
+
+
+def differences(said: list[Finding], marked: list[Mark]) -> list[str]:
+    """Where what was said and what is marked differ, one line for each."""
+    missing: list[str] = []
+    left = list(said)
+    for mark in marked:
+        for finding in left:
+            same_place = (finding.line, finding.code) == (mark.line, mark.code)
+            if same_place and mark.telling in finding.message:
+                left.remove(finding)
+                break
+        else:
+            missing.append(f"not said:   {mark}")
+    return missing + [f"not marked: {finding}" for finding in left]
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(STATIC)) for path in FILES])
+def test_a_checker_says_exactly_what_is_marked(
+    path: Path, checker: Checker, findings: dict[Checker, dict[Path, list[Finding]]]
+) -> None:
+    marks = [m for m in marks_in(path.read_text()) if m.checker == checker and m.code != "none"]
+    wrong = differences(findings[checker][path], marks)
+    assert not wrong, "\n".join([f"{checker} on {path.relative_to(ROOT)}:", *wrong])
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(STATIC)) for path in FILES])
+def test_a_wrong_line_is_marked_for_both_checkers(path: Path) -> None:
+    marks = marks_in(path.read_text())
+    lines = {checker: {m.line for m in marks if m.checker == checker} for checker in CHECKERS}
+    assert {m.checker for m in marks} <= set(CHECKERS)
+    assert lines["mypy"] == lines["pyright"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in FILES if path.parent == STATIC],
+    ids=lambda path: path.name,
+)
+def test_a_file_says_what_holds_or_what_is_wrong(path: Path) -> None:
+    source = path.read_text()
+    bad = path.stem.endswith("_bad")
+    assert bool(marks_in(source)) == bad, "files with mistakes are named *_bad.py"
+    assert bad or "assert_type(" in source, "a good file asserts types"
+
+
+@pytest.mark.parametrize(
+    ("source", "marks"),
+    [
+        pytest.param(
+            "x: int = 'a'  # E[mypy]: assignment: has type  # E[pyright]: none: blind\n",
+            [Mark("mypy", 1, "assignment", "has type"), Mark("pyright", 1, "none", "blind")],
+            id="beside the code",
+        ),
+        pytest.param(
+            "def f() -> None:\n    # E[mypy]: arg-type: a: b\n\n    g(\n        1,\n    )\n",
+            [Mark("mypy", 4, "arg-type", "a: b")],
+            id="above the code",
+        ),
+        pytest.param("x = '# E[mypy]: a: b'\n", [], id="not in a string"),
+    ],
+)
+def test_a_mark_belongs_to_its_line_or_the_next_one(source: str, marks: list[Mark]) -> None:
+    assert marks_in(source) == marks
+
+
+@pytest.mark.parametrize(
+    "source", ["f()  # E[mypy] arg-type\n", "f()\n# E[mypy]: arg-type: late\n"], ids=repr
+)
+def test_a_mark_that_would_go_unread_is_refused(source: str) -> None:
+    with pytest.raises(ValueError, match="mark"):
+        marks_in(source)
+
+
+@pytest.mark.parametrize(
+    ("said", "marked", "wrong"),
+    [
+        pytest.param([(1, "a", "xyz")], [(1, "a", "y")], [], id="as marked"),
+        pytest.param([], [(1, "a", "y")], ["not said:   line 1: [a] ...y..."], id="silent"),
+        pytest.param([(1, "a", "xyz")], [], ["not marked: line 1: [a] xyz"], id="unmarked"),
+        pytest.param(
+            [(1, "a", "xyz"), (1, "a", "xyz")],
+            [(1, "a", "y")],
+            ["not marked: line 1: [a] xyz"],
+            id="once too often",
+        ),
+        pytest.param(
+            [(1, "a", "xyz")],
+            [(1, "a", "q")],
+            ["not said:   line 1: [a] ...q...", "not marked: line 1: [a] xyz"],
+            id="another message",
+        ),
+    ],
+)
+def test_what_is_said_and_what_is_marked_are_compared_exactly(
+    said: list[tuple[int, str, str]], marked: list[tuple[int, str, str]], wrong: list[str]
+) -> None:
+    marks = [Mark("mypy", *parts) for parts in marked]
+    assert differences([Finding(*parts) for parts in said], marks) == wrong
