@@ -1,7 +1,7 @@
 """What mypy and pyright say of users' code: silence on good code, the marked mistakes on bad code.
 
-Every file in ``tests/static`` is checked by both, all in one process each, and is never run
-(``user_package`` is, by its own test). A wrong line carries what each checker must say of it, on
+Every file in ``tests/static``, and the README's code as one file, is checked by both, all in one
+process each; none is run here. A wrong line carries what each checker must say of it, on
 the line itself or in comment lines above it::
 
     # E[mypy]: arg-type: has incompatible type "str"
@@ -48,6 +48,9 @@ class Finding:
         return f"line {self.line}: [{self.code}] {self.message}"
 
 
+Findings: TypeAlias = dict[Path, list[Finding]]
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """One error that a file says a checker must report; `code` is "none" for one it cannot see."""
@@ -86,16 +89,28 @@ def marks_in(source: str) -> list[Mark]:
     return found
 
 
-def mypy_findings(cache: Path) -> dict[Path, list[Finding]]:
+def readme_as_a_file(home: Path) -> Path:
+    """The Python blocks of the README in one file, each on the lines it has there."""
+    page = (ROOT / "README.md").read_text().splitlines()
+    path, language = home.resolve() / "readme.py", ""
+    for i, text in enumerate(page):
+        fence = text.startswith("```")
+        page[i] = text if language.startswith("python") and not fence else ""
+        language = ("" if language else text[3:] or "text") if fence else language
+    path.write_text("\n".join(page) + "\n")
+    return path
+
+
+def mypy_findings(files: list[Path], cache: Path) -> Findings:
     """What ``mypy --strict`` says, file by file."""
     command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", str(cache)]
     output = ["--follow-imports=silent", "--output=json", "--no-error-summary"]
     done = subprocess.run(
-        [*command, *output, *map(str, FILES)], cwd=ROOT, capture_output=True, text=True, check=False
+        [*command, *output, *map(str, files)], cwd=ROOT, capture_output=True, text=True, check=False
     )
     if done.returncode not in (0, 1):
         pytest.fail(f"mypy could not check tests/static:\n{done.stdout}{done.stderr}")
-    found: dict[Path, list[Finding]] = {path: [] for path in FILES}
+    found: Findings = {path: [] for path in files}
     for text in done.stdout.splitlines():
         said = json.loads(text)
         if said["severity"] == "error":
@@ -105,13 +120,14 @@ def mypy_findings(cache: Path) -> dict[Path, list[Finding]]:
     return found
 
 
-def pyright_findings(home: Path) -> dict[Path, list[Finding]]:
+def pyright_findings(files: list[Path], home: Path) -> Findings:
     """What pyright (standard; strict where a file asks for it) says, file by file."""
     # A folder of its own: pyright takes the settings it finds in its working directory.
     (home / "pyrightconfig.json").write_text(
         json.dumps(
             {
-                "include": [os.path.relpath(STATIC, home.resolve())],  # absolute: ignored
+                # pyright ignores absolute paths here.
+                "include": [os.path.relpath(path, home.resolve()) for path in files],
                 "extraPaths": [str(ROOT), str(STATIC)],
                 "stubPath": str(ROOT / "stubs"),
                 "pythonVersion": "3.11",
@@ -135,9 +151,9 @@ def pyright_findings(home: Path) -> dict[Path, list[Finding]]:
             "pyright did not run. It needs Node.js: installing the extra `dev` brings both, as "
             f"`pyright[nodejs]`. It said:\n{done.stdout}{done.stderr}"
         )
-    if report["summary"]["filesAnalyzed"] != len(FILES):
-        pytest.fail(f"pyright saw {report['summary']['filesAnalyzed']} of {len(FILES)} files")
-    found: dict[Path, list[Finding]] = {path: [] for path in FILES}
+    if report["summary"]["filesAnalyzed"] != len(files):
+        pytest.fail(f"pyright saw {report['summary']['filesAnalyzed']} of {len(files)} files")
+    found: Findings = {path: [] for path in files}
     for said in report["generalDiagnostics"]:
         if said["severity"] != "information":
             line = said["range"]["start"]["line"] + 1
@@ -147,13 +163,20 @@ def pyright_findings(home: Path) -> dict[Path, list[Finding]]:
 
 
 @pytest.fixture(scope="session")
+def readme(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The README's code, as a file."""
+    return readme_as_a_file(tmp_path_factory.mktemp("readme"))
+
+
+@pytest.fixture(scope="session")
 def findings(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[Checker, dict[Path, list[Finding]]]:
+    readme: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[Checker, Findings]:
     """What each checker says of each file."""
+    files = [*FILES, readme]
     return {
-        "mypy": mypy_findings(request.config.cache.mkdir("mypy")),
-        "pyright": pyright_findings(tmp_path_factory.mktemp("pyright")),
+        "mypy": mypy_findings(files, request.config.cache.mkdir("mypy")),
+        "pyright": pyright_findings(files, tmp_path_factory.mktemp("pyright")),
     }
 
 
@@ -175,11 +198,18 @@ def differences(said: list[Finding], marked: list[Mark]) -> list[str]:
 @pytest.mark.parametrize("checker", CHECKERS)
 @pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(STATIC)) for path in FILES])
 def test_a_checker_says_exactly_what_is_marked(
-    path: Path, checker: Checker, findings: dict[Checker, dict[Path, list[Finding]]]
+    path: Path, checker: Checker, findings: dict[Checker, Findings]
 ) -> None:
     marks = [m for m in marks_in(path.read_text()) if m.checker == checker and m.code != "none"]
     wrong = differences(findings[checker][path], marks)
     assert not wrong, "\n".join([f"{checker} on {path.relative_to(ROOT)}:", *wrong])
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_a_checker_is_silent_on_the_readme(
+    checker: Checker, readme: Path, findings: dict[Checker, Findings]
+) -> None:
+    assert [f"README.md, {finding}" for finding in findings[checker][readme]] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(STATIC)) for path in FILES])
