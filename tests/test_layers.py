@@ -19,7 +19,11 @@ _errors
 _jax
 _declined
 _value
+_polynomial
+_dims
+_dtypes
 _signature
+_shapes
 _relations
 _hints
 _annotations
