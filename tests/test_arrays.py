@@ -1,0 +1,610 @@
+"""Laws of the ready-made arrays: an implicit array gives what the array it stands for gives."""
+
+from __future__ import annotations
+
+import dataclasses
+import doctest
+import functools
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import Array, lax
+
+import typedqax as tq
+from typedqax.arrays import (
+    EYE,
+    INT8,
+    LORA,
+    MASKED,
+    ZEROS,
+    Eye,
+    Int8Matrix,
+    LoraMatrix,
+    MaskedArray,
+    Zeros,
+)
+
+ALL = tq.HandlerTable("all", LORA, INT8, EYE, ZEROS, MASKED)
+
+
+def numbers(seed: int, *shape: int) -> Array:
+    """Numbers that no two places share, of either sign, none of them near zero."""
+    rng = np.random.default_rng(seed)
+    return jnp.asarray(rng.uniform(0.5, 1.5, shape) * rng.choice([-1, 1], shape), jnp.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A class of implicit arrays, and what its arrays stand for in plain JAX."""
+
+    table: tq.HandlerTable
+    make: Callable[[int], Any]
+    reference: Callable[[Any], Array]
+
+
+def make_int8(seed: int) -> Int8Matrix:
+    values = np.random.default_rng(seed).integers(-127, 128, (4, 5))
+    return Int8Matrix(values=jnp.asarray(values, jnp.int8), scale=abs(numbers(seed, 1, 5)) / 64)
+
+
+KINDS = {
+    "lora": Kind(
+        LORA,
+        lambda seed: LoraMatrix(
+            numbers(seed, 4, 5), numbers(seed + 1, 4, 2), numbers(seed + 2, 5, 2), alpha=0.5
+        ),
+        lambda w: w.w + 0.5 * jnp.einsum("mr,nr->mn", w.a, w.b),
+    ),
+    "int8": Kind(
+        INT8,
+        make_int8,
+        lambda w: jnp.einsum("mn,n->mn", w.values.astype(jnp.float32), w.scale[0]),
+    ),
+    "zeros": Kind(
+        ZEROS,
+        lambda _: Zeros(shape=(4, 5), dtype=jnp.float32),
+        lambda _: jnp.full((4, 5), 0, jnp.float32),
+    ),
+    "eye": Kind(
+        EYE,
+        lambda _: Eye(4),
+        lambda _: jnp.asarray(np.identity(4), jnp.float32),
+    ),
+}
+
+ROW, COLUMN, WIDE = numbers(10, 4), numbers(11, 5), numbers(12, 4, 5)
+LEFT, RIGHT, BATCH = numbers(13, 3, 4), numbers(14, 5, 3), numbers(15, 2, 3, 4)
+INDICES = jnp.array([[3, 0], [1, 1]])
+
+
+def dot(x: Any, y: Any, axis: int, other: int) -> Array:
+    """A contraction as lax writes it."""
+    return lax.dot_general(x, y, (((axis,), (other,)), ((), ())))
+
+
+def block(w: Array) -> Array:
+    """A block at a place that is not known when the program is compiled."""
+    return lax.dynamic_slice(w, (jnp.array(1), jnp.array(2)), (2, 3))
+
+
+def wide_dot(w: Array) -> Array:
+    """A product whose result is wider than its operands."""
+    low = LEFT.astype(jnp.bfloat16), w.astype(jnp.bfloat16)
+    return jnp.matmul(*low, preferred_element_type=jnp.float32)
+
+
+# What each function does, and the handlers that must run for it, in order.
+MATRIX: dict[str, tuple[Callable[[Array], Any], dict[str, str]]] = {
+    "x @ w": (lambda w: LEFT @ w, {"lora": "times_lora", "int8": "times_int8"}),
+    "x @ w.T": (
+        lambda w: RIGHT.T @ w.T,
+        {"lora": "transpose times_lora", "int8": "transpose times_int8"},
+    ),
+    "w @ x": (lambda w: w @ RIGHT, {"lora": "lora_times", "int8": "int8_times"}),
+    "w.T @ x": (
+        lambda w: w.T @ LEFT.T,
+        {"lora": "transpose lora_times", "int8": "transpose int8_times"},
+    ),
+    "batched x @ w": (lambda w: BATCH @ w, {"lora": "times_lora", "int8": "times_int8"}),
+    "vector @ w": (lambda w: ROW @ w, {"lora": "times_lora", "int8": "times_int8"}),
+    "w @ vector": (lambda w: w @ COLUMN, {"lora": "lora_times", "int8": "int8_times"}),
+    "first axes": (lambda w: dot(LEFT.T, w, 0, 0), {"lora": "times_lora", "int8": "times_int8"}),
+    "last axes": (lambda w: dot(RIGHT, w, 0, 1), {"lora": "times_lora", "int8": "times_int8"}),
+    "middle axis": (
+        lambda w: dot(BATCH.swapaxes(1, 2), w, 1, 0),
+        {"lora": "times_lora", "int8": "times_int8"},
+    ),
+    "w first, both first": (
+        lambda w: dot(w, LEFT.T, 0, 0),
+        {"lora": "lora_times", "int8": "int8_times"},
+    ),
+    "w first, batched x": (
+        lambda w: dot(w, BATCH, 0, 2),
+        {"lora": "lora_times", "int8": "int8_times"},
+    ),
+    "einsum": (
+        lambda w: jnp.einsum("bti,ij->btj", BATCH, w),
+        {"lora": "times_lora", "int8": "times_int8"},
+    ),
+    "w.T": (lambda w: w.T, {"lora": "transpose", "int8": "transpose"}),
+    "astype": (lambda w: w.astype(jnp.float16), {"lora": "convert", "int8": "convert"}),
+    "2 * w": (lambda w: 2 * w, {"lora": "scale", "int8": "scale_by"}),
+    "w / 2": (lambda w: w / 2, {"lora": "scale", "int8": "scale_by"}),
+    "-w": (lambda w: -w, {"lora": "negate", "int8": "negate"}),
+    "w + x": (lambda w: w + WIDE, {"lora": "shift"}),
+    "x + w": (lambda w: WIDE + w, {"lora": "shift"}),
+    "rows": (lambda w: w[INDICES], {"lora": "rows", "int8": "rows"}),
+    "take": (lambda w: jnp.take(w, INDICES, axis=0), {"lora": "rows", "int8": "rows"}),
+    "take out of bounds": (
+        lambda w: jnp.take(w, jnp.array([1, 7]), axis=0, fill_value=5.0),
+        {"lora": "rows", "int8": "rows"},
+    ),
+    "slice": (lambda w: w[1:3, ::2], {"lora": "part", "int8": "part"}),
+    "one row": (lambda w: w[1], {"lora": "part single"}),
+    "block": (block, {"lora": "dynamic_part"}),
+    "sum": (jnp.sum, {"lora": "total"}),
+    "sum of columns": (lambda w: w.sum(0), {"lora": "total"}),
+    "sum of rows": (lambda w: w.sum(1), {"lora": "total"}),
+    "stop_gradient": (lax.stop_gradient, {"lora": "leafwise", "int8": "leafwise"}),
+    "wide result": (wide_dot, {"lora": "convert times_lora", "int8": "convert times_int8"}),
+}
+
+ZERO: dict[str, tuple[Callable[[Array], Any], str]] = {
+    "z + x": (lambda z: z + WIDE, "plus"),
+    "x + z": (lambda z: WIDE + z, "plus"),
+    "z + 1": (lambda z: z + 1.0, "plus"),
+    "row + z": (lambda z: COLUMN[None] + z, "plus"),
+    "z + z": (lambda z: z + z, "plus_zeros"),
+    "z - x": (lambda z: z - WIDE, "minus"),
+    "x - z": (lambda z: WIDE - z, "less_zeros"),
+    "1 - z": (lambda z: 1.0 - z, "less_zeros"),
+    "z - z": (lambda z: z - z, "less_zeros"),
+    "z * x": (lambda z: z * WIDE, "absorb"),
+    "2 * z": (lambda z: 2 * z, "absorb"),
+    "z * z": (lambda z: z * z, "absorb"),
+    "z / x": (lambda z: z / WIDE, "absorb"),
+    "maximum": (lambda z: jnp.maximum(z, WIDE), "as_scalar"),
+    "x > z": (lambda z: z < WIDE, "as_scalar"),
+    "sin": (jnp.sin, "elementwise"),
+    "cos": (jnp.cos, "elementwise"),
+    "-z": (lambda z: -z, "elementwise"),
+    "z ** 2": (lambda z: z**2, "elementwise"),
+    "astype": (lambda z: z.astype(jnp.int32), "convert"),
+    "reshape": (lambda z: z.reshape(2, 10), "structural"),
+    "transpose": (lambda z: z.T, "structural"),
+    "new axis": (lambda z: z[:, None], "structural"),
+    "slice": (lambda z: z[1:3, ::2], "structural"),
+    "flip": (lambda z: jnp.flip(z, 0), "structural"),
+    "sum": (jnp.sum, "reduce"),
+    "max": (lambda z: z.max(1), "reduce"),
+    "prod": (lambda z: z.prod(0), "reduce"),
+    "cumsum": (lambda z: jnp.cumsum(z, 0), "accumulate"),
+    "x @ z": (lambda z: LEFT @ z, "product"),
+    "z @ x": (lambda z: z @ RIGHT, "product"),
+    "z @ z.T": (lambda z: z @ z.T, "structural product"),
+    "rows": (lambda z: z[INDICES], "lookup"),
+    "block": (block, "block"),
+    "concatenate": (lambda z: jnp.concatenate([z, z]), "join"),
+    "where": (lambda z: lax.select_n(WIDE > 0, z, z), "choose"),
+    "stop_gradient": (lax.stop_gradient, "elementwise"),
+}
+
+IDENTITY: dict[str, tuple[Callable[[Array], Any], str]] = {
+    "x @ e": (lambda e: LEFT @ e, "times_eye"),
+    "e @ x": (lambda e: e @ WIDE, "eye_times"),
+    "batched x @ e": (lambda e: BATCH @ e, "times_eye"),
+    "first axes": (lambda e: dot(WIDE, e, 0, 0), "times_eye"),
+    "middle axis": (lambda e: dot(BATCH.swapaxes(1, 2), e, 1, 1), "times_eye"),
+    "e first, last axis": (lambda e: dot(e, BATCH, 0, 2), "eye_times"),
+    "e @ vector": (lambda e: e @ ROW, "eye_times"),
+    "e @ e": (lambda e: e @ e, "eye_times_eye"),
+    "e.T": (lambda e: e.T, "transpose"),
+    "astype": (lambda e: e.astype(jnp.int32), "convert"),
+    "e * x": (lambda e: e * numbers(20, 4, 4), "diagonal_part"),
+    "e * e": (lambda e: e * e, "same"),
+}
+
+CASES = [
+    *(
+        pytest.param(KINDS[kind], f, handlers, id=f"{kind}: {name}")
+        for name, (f, by_kind) in MATRIX.items()
+        for kind, handlers in by_kind.items()
+    ),
+    *(pytest.param(KINDS["zeros"], f, h, id=f"zeros: {name}") for name, (f, h) in ZERO.items()),
+    *(pytest.param(KINDS["eye"], f, h, id=f"eye: {name}") for name, (f, h) in IDENTITY.items()),
+]
+every_case = pytest.mark.parametrize(("kind", "f", "handlers"), CASES)
+
+
+@contextmanager
+def recorded(table: tq.HandlerTable) -> Iterator[tuple[tq.HandlerTable, list[str]]]:
+    """The table with handlers that write down their names as they run."""
+    ran: list[str] = []
+
+    def recording(rule: Any) -> Any:
+        original = rule.handler.function
+
+        @functools.wraps(original)
+        def function(*args: Any, **params: Any) -> Any:
+            ran.append(original.__name__)
+            return original(*args, **params)
+
+        return dataclasses.replace(
+            rule, handler=dataclasses.replace(rule.handler, function=function)
+        )
+
+    yield tq.HandlerTable(table.name, *map(recording, table.rules)), ran
+
+
+def dense(result: Any) -> Any:
+    """The result with every implicit array in it made dense on purpose."""
+    return jax.tree.map(np.asarray, tq.materialize(result))
+
+
+def assert_close(got: Any, want: Any) -> None:
+    """Equal in structure, shape, dtype and, up to rounding, in values."""
+    got, want = dense(got), jax.tree.map(np.asarray, want)
+    assert jax.tree.structure(got) == jax.tree.structure(want)
+    for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        assert (g.shape, g.dtype) == (w.shape, w.dtype)
+        if g.dtype == jax.dtypes.float0:
+            continue
+        rough = g.dtype in (jnp.bfloat16, jnp.float16)
+        np.testing.assert_allclose(
+            g.astype(np.float64), w.astype(np.float64), rtol=2e-2 if rough else 2e-5, atol=1e-5
+        )
+
+
+@pytest.fixture(autouse=True)
+def _nothing_becomes_dense() -> Iterator[None]:
+    with tq.materialization("error"):
+        yield
+
+
+@every_case
+def test_an_implicit_array_gives_what_the_array_it_stands_for_gives(
+    kind: Kind, f: Any, handlers: str
+) -> None:
+    w = kind.make(0)
+    assert_close(tq.use_implicit_args(f, handlers=kind.table)(w), f(kind.reference(w)))
+
+
+@every_case
+def test_the_handlers_that_run_are_these(kind: Kind, f: Any, handlers: str) -> None:
+    with recorded(kind.table) as (table, ran):
+        tq.use_implicit_args(f, handlers=table)(kind.make(0))
+    assert " ".join(ran) == handlers
+
+
+@every_case
+def test_it_holds_under_jit(kind: Kind, f: Any, handlers: str) -> None:
+    w = kind.make(0)
+    assert_close(jax.jit(tq.use_implicit_args(f, handlers=kind.table))(w), f(kind.reference(w)))
+
+
+def loss(result: Any) -> Array:
+    """A number that depends on every entry of the result differently."""
+    total = jnp.zeros(())
+    for leaf in jax.tree.leaves(tq.materialize(result)):
+        flat = leaf.astype(jnp.float32).ravel()
+        total += jnp.sum(jnp.sin(flat) * (1 + jnp.arange(flat.size)))
+    return total
+
+
+@every_case
+def test_gradients_in_the_fields_are_those_of_plain_jax(kind: Kind, f: Any, handlers: str) -> None:
+    w, run = kind.make(0), tq.use_implicit_args(f, handlers=kind.table)
+    got = jax.grad(lambda w: loss(run(w)), allow_int=True)(w)
+    want = jax.grad(lambda w: loss(f(kind.reference(w))), allow_int=True)(w)
+    assert_close(jax.tree.leaves(got), jax.tree.leaves(want))
+
+
+def stacked(kind: Kind) -> tuple[list[Any], Any]:
+    """Three arrays, and the leaves of all three stacked in one."""
+    each = [kind.make(seed) for seed in (0, 100, 200)]
+    return each, jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+
+
+def expected(kind: Kind, f: Any, each: list[Any]) -> Any:
+    """The results of plain JAX, stacked."""
+    return jax.tree.map(lambda *xs: jnp.stack(xs), *(f(kind.reference(w)) for w in each))
+
+
+@every_case
+def test_vmap_maps_over_the_fields(kind: Kind, f: Any, handlers: str) -> None:
+    each, stack = stacked(kind)
+    run = jax.vmap(lambda w: tq.materialize(tq.use_implicit_args(f, handlers=kind.table)(w)))
+    assert_close(run(stack), expected(kind, f, each))
+
+
+@every_case
+def test_scan_slices_the_fields(kind: Kind, f: Any, handlers: str) -> None:
+    each, stack = stacked(kind)
+
+    def body(carry: Array, w: Any) -> tuple[Array, Any]:
+        return carry + 1, f(w)
+
+    run = tq.use_implicit_args(lambda ws: lax.scan(body, jnp.zeros(()), ws), handlers=kind.table)
+    count, results = run(stack)
+    assert count == 3
+    assert_close(results, expected(kind, f, each))
+
+
+@every_case
+def test_a_transform_within_a_transform_changes_nothing(kind: Kind, f: Any, handlers: str) -> None:
+    w = kind.make(0)
+    inner = tq.use_implicit_args(f, handlers=kind.table)
+    assert_close(tq.use_implicit_args(inner, handlers=ALL)(w), f(kind.reference(w)))
+
+
+NESTED = [
+    pytest.param(
+        lambda: LoraMatrix(Eye(4), numbers(1, 4, 2), numbers(2, 4, 2), alpha=2.0),
+        lambda: np.identity(4) + 2 * np.asarray(numbers(1, 4, 2)) @ np.asarray(numbers(2, 4, 2)).T,
+        id="LoRA of an identity",
+    ),
+    pytest.param(
+        lambda: LoraMatrix(
+            Zeros(shape=(4, 5), dtype=jnp.float32), numbers(1, 4, 2), numbers(2, 5, 2)
+        ),
+        lambda: np.asarray(numbers(1, 4, 2)) @ np.asarray(numbers(2, 5, 2)).T,
+        id="LoRA of zeros",
+    ),
+    pytest.param(
+        lambda: LoraMatrix(make_int8(0), numbers(1, 4, 2), numbers(2, 5, 2)),
+        lambda: (
+            np.asarray(make_int8(0).values) * np.asarray(make_int8(0).scale)
+            + np.asarray(numbers(1, 4, 2)) @ np.asarray(numbers(2, 5, 2)).T
+        ),
+        id="LoRA of int8",
+    ),
+    pytest.param(
+        lambda: LoraMatrix(KINDS["lora"].make(0), numbers(1, 4, 1), numbers(2, 5, 1)),
+        lambda: (
+            np.asarray(KINDS["lora"].reference(KINDS["lora"].make(0)))
+            + np.asarray(numbers(1, 4, 1)) @ np.asarray(numbers(2, 5, 1)).T
+        ),
+        id="LoRA of LoRA",
+    ),
+    pytest.param(
+        lambda: LoraMatrix(
+            numbers(0, 4, 5),
+            numbers(1, 4, 2),
+            Zeros(shape=(5, 2), dtype=jnp.float32),
+        ),
+        lambda: np.asarray(numbers(0, 4, 5)),
+        id="LoRA with b of zeros",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "matrix"), NESTED)
+@pytest.mark.parametrize(
+    "f",
+    [
+        pytest.param(lambda w: LEFT @ w, id="x @ w"),
+        pytest.param(lambda w: w.T @ LEFT.T, id="w.T @ x"),
+        pytest.param(lambda w: (2 * w).T, id="2 * w, turned"),
+    ],
+)
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit], ids=["alone", "jit"])
+def test_fields_may_be_implicit_themselves(make: Any, matrix: Any, f: Any, transform: Any) -> None:
+    run = transform(tq.use_implicit_args(f, handlers=ALL))
+    assert_close(run(make()), f(jnp.asarray(matrix(), jnp.float32)))
+
+
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_quantized_values_are_within_half_a_step_of_the_matrix(axis: int | None) -> None:
+    w = numbers(3, 6, 7)
+    q = Int8Matrix.quantize(w, axis=axis)
+    step = np.max(np.abs(w), axis=axis, keepdims=True) / 127
+    assert np.all(np.abs(dense(q) - w) <= 0.501 * step)
+
+
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("f", [lambda w: LEFT @ w, lambda w: w.T @ LEFT.T, lambda w: w @ RIGHT])
+def test_a_scale_per_row_column_or_matrix_is_kept_on_its_axis(axis: int | None, f: Any) -> None:
+    q = Int8Matrix.quantize(WIDE, axis=axis)
+    plain = jnp.asarray(np.asarray(q.values) * np.asarray(q.scale))
+    assert_close(tq.use_implicit_args(f, handlers=INT8)(q), f(plain))
+
+
+def test_a_fresh_adapter_changes_nothing() -> None:
+    w = numbers(4, 6, 3)
+    fresh = LoraMatrix.around(w, rank=2, key=jax.random.key(0), alpha=3.0)
+    assert (fresh.a.shape, fresh.b.shape) == ((6, 2), (3, 2))
+    assert np.any(np.asarray(fresh.a))
+    np.testing.assert_array_equal(dense(fresh), w)
+
+
+def test_an_adapter_of_no_rank_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"rank of at least 1, not 0"):
+        LoraMatrix.around(numbers(4, 6, 3), rank=0, key=jax.random.key(0))
+
+
+def masked(seed: int) -> tuple[MaskedArray, np.ma.MaskedArray[Any, Any]]:
+    """An array with missing entries, and numpy's own: the two write the mask inverted."""
+    value = numbers(seed, 4, 5)
+    mask = np.random.default_rng(seed).random((4, 5)) < 0.7
+    return MaskedArray(value, jnp.asarray(mask)), np.ma.MaskedArray(np.asarray(value), ~mask)
+
+
+@pytest.mark.parametrize(
+    ("f", "g"),
+    [
+        pytest.param(lambda x, y: x + y, lambda x, y: x + y, id="x + y"),
+        pytest.param(lambda x, y: 2 * x - 1, lambda x, y: 2 * x - 1, id="with scalars"),
+        pytest.param(lambda x, y: x * WIDE, lambda x, y: x * np.asarray(WIDE), id="x * dense"),
+        pytest.param(lambda x, y: jnp.exp(x) / y, lambda x, y: np.exp(x) / y, id="exp(x) / y"),
+        pytest.param(lambda x, y: x < y, lambda x, y: x < y, id="x < y"),
+        pytest.param(lambda x, y: x.T[1:], lambda x, y: x.T[1:], id="moved and cut"),
+        pytest.param(lambda x, y: x.reshape(20), lambda x, y: x.reshape(20), id="reshaped"),
+        pytest.param(lambda x, y: x[INDICES], lambda x, y: x[np.asarray(INDICES)], id="rows"),
+        pytest.param(
+            lambda x, y: jnp.concatenate([x, WIDE]),
+            lambda x, y: np.ma.concatenate([x, np.asarray(WIDE)]),
+            id="joined",
+        ),
+        pytest.param(
+            lambda x, y: lax.select_n(WIDE > 0, x, y),
+            lambda x, y: np.ma.where(np.asarray(WIDE) > 0, y, x),
+            id="chosen",
+        ),
+        pytest.param(
+            lambda x, y: x.astype(jnp.int32), lambda x, y: x.astype(np.int32), id="converted"
+        ),
+        pytest.param(
+            lambda x, y: x @ y.T, lambda x, y: np.ma.dot(x, y.T, strict=True), id="product"
+        ),
+        pytest.param(
+            lambda x, y: x @ RIGHT,
+            lambda x, y: np.ma.dot(x, np.ma.MaskedArray(RIGHT), strict=True),
+            id="product with dense",
+        ),
+    ],
+)
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit], ids=["alone", "jit"])
+def test_missing_entries_are_those_of_numpy_and_so_are_the_others(
+    f: Any, g: Any, transform: Any
+) -> None:
+    (x, a), (y, b) = masked(0), masked(1)
+    got = transform(tq.use_implicit_args(f, handlers=MASKED))(x, y)
+    with np.errstate(all="ignore"):
+        want = g(a, b)
+    there = ~np.ma.getmaskarray(want)
+    np.testing.assert_array_equal(got.mask, there)
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(
+        np.asarray(got.value)[there], np.asarray(want.data)[there], rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("f", "g"),
+    [
+        pytest.param(jnp.sum, np.sum, id="sum"),
+        pytest.param(jnp.mean, np.mean, id="mean"),
+        pytest.param(jnp.max, np.max, id="max"),
+        pytest.param(jnp.prod, np.prod, id="prod"),
+        pytest.param(jnp.var, np.var, id="var"),
+        pytest.param(jnp.cumsum, np.cumsum, id="cumsum"),
+    ],
+)
+def test_what_is_computed_from_a_missing_entry_is_missing(f: Any, g: Any) -> None:
+    value = np.asarray(numbers(5, 3, 4))
+    mask = np.array([[1, 1, 1, 1], [1, 0, 1, 1], [1, 1, 1, 1]], bool)
+    x = MaskedArray(jnp.asarray(value), jnp.asarray(mask))
+    got = tq.use_implicit_args(lambda x: f(x, axis=1), handlers=MASKED)(x)
+    # NaN spreads through these as a missing entry does, so numpy's NaN tells where to expect one.
+    want = g(np.where(mask, value, np.nan), axis=1)
+    np.testing.assert_array_equal(got.mask, ~np.isnan(want))
+    np.testing.assert_allclose(np.asarray(got.value)[got.mask], want[got.mask], rtol=1e-5)
+
+
+def test_missing_entries_can_be_filled_and_counted() -> None:
+    x, a = masked(0)
+    np.testing.assert_array_equal(x.filled(-1.0), a.filled(-1.0))
+    np.testing.assert_array_equal(x.count(axis=0), a.count(axis=0))
+
+
+def test_a_masked_array_becomes_dense_only_when_told_to() -> None:
+    x, a = masked(0)
+    with tq.materialization("allow"), pytest.raises(tq.MaterializationError, match="MaskedArray"):
+        tq.use_implicit_args(jnp.linalg.norm, handlers=tq.HandlerTable("none"))(x)
+    np.testing.assert_array_equal(tq.materialize(x), a.filled(0))
+
+
+def test_a_masked_array_may_hold_zeros() -> None:
+    mask = jnp.array([True, False, True])
+    x = MaskedArray(Zeros(shape=(3,), dtype=jnp.float32), mask)
+    got = tq.use_implicit_args(lambda x: x * 3 + 1, handlers=ALL)(x)
+    np.testing.assert_array_equal(got.mask, mask)
+    np.testing.assert_array_equal(got.filled(7.0), [1.0, 7.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("make", "other", "f", "want", "handlers"),
+    [
+        pytest.param(
+            lambda: Zeros(shape=(4, 4), dtype=jnp.float32),
+            lambda: Eye(4),
+            lambda z, e: z @ e,
+            np.zeros((4, 4)),
+            "zeros_times",
+            id="zeros @ identity",
+        ),
+        pytest.param(
+            lambda: Zeros(shape=(3, 4), dtype=jnp.float32),
+            lambda: KINDS["lora"].make(0),
+            lambda z, w: z @ w,
+            np.zeros((3, 5)),
+            "zeros_times",
+            id="zeros @ LoRA",
+        ),
+        pytest.param(
+            lambda: Zeros(shape=(4, 5), dtype=jnp.float32),
+            lambda: KINDS["lora"].make(0),
+            lambda z, w: LEFT @ (w + z),
+            np.asarray(LEFT) @ np.asarray(KINDS["lora"].reference(KINDS["lora"].make(0))),
+            "plus times_lora",
+            id="LoRA + zeros",
+        ),
+        pytest.param(
+            lambda: Eye(4),
+            lambda: KINDS["lora"].make(0),
+            lambda e, w: LEFT @ (e @ w),
+            np.asarray(LEFT) @ np.asarray(KINDS["lora"].reference(KINDS["lora"].make(0))),
+            "eye_times_implicit times_lora",
+            id="identity @ LoRA",
+        ),
+    ],
+)
+def test_different_kinds_meet_in_one_table(
+    make: Any, other: Any, f: Any, want: Any, handlers: str
+) -> None:
+    with recorded(ALL) as (table, ran):
+        got = tq.use_implicit_args(f, handlers=table)(make(), other())
+    assert " ".join(ran) == handlers
+    assert_close(got, np.asarray(want, np.float32))
+
+
+def test_zeros_absorb_what_is_not_finite() -> None:
+    z = Zeros(shape=(2,), dtype=jnp.float32)
+    run = tq.use_implicit_args(lambda z, x: z * x, handlers=ZEROS)
+    np.testing.assert_array_equal(dense(run(z, jnp.array([jnp.inf, jnp.nan]))), [0, 0])
+
+
+def test_no_table_is_installed_by_the_import() -> None:
+    rules = {id(rule) for rule in tq.installed_table().rules}
+    assert not rules & {id(rule) for rule in ALL.rules}
+
+
+@pytest.mark.parametrize("name", ["zeros", "eye", "lora", "int8", "masked"])
+def test_the_examples_in_the_docstrings_hold(name: str) -> None:
+    module = importlib.import_module(f"typedqax.arrays.{name}")
+    failed, tried = doctest.testmod(module, verbose=False)
+    assert (failed, tried > 0) == (0, True)
+
+
+def test_a_product_compiles_to_what_is_written_by_hand() -> None:
+    x, w, a, b = numbers(0, 16, 32), numbers(1, 32, 24), numbers(2, 32, 4), numbers(3, 24, 4)
+
+    def by_hand(x: Array, w: Array, a: Array, b: Array) -> Array:
+        return x @ w + (0.5 * (x @ a)) @ b.T
+
+    def with_lora(x: Array, w: Array, a: Array, b: Array) -> Array:
+        lora = LoraMatrix(w=w, a=a, b=b, alpha=0.5)
+        return tq.use_implicit_args(jnp.matmul, handlers=LORA)(x, lora)
+
+    costs = []
+    for f in (by_hand, with_lora):
+        compiled = jax.jit(f).lower(x, w, a, b).compile()
+        text = compiled.as_text() or ""
+        costs.append((compiled.cost_analysis()["flops"], text.count(" = ")))
+    assert costs[0] == costs[1]

@@ -1,0 +1,103 @@
+"""Every example runs as its own program, makes its claim, and complains in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+SHORT = ["--steps", "3", "--rank", "2"]
+
+
+def run(script: Path, *options: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    """The script in a Python of its own where any warning is an error."""
+    program = f"import runpy, sys; sys.argv[:] = sys.argv[1:]; {before}"
+    program += "runpy.run_path(sys.argv[0], run_name='__main__')"
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", program, str(script), *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        timeout=300,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        pytest.param("lora_gpt2.py", SHORT, "trainable:", id="lora_gpt2"),
+        pytest.param("int8_equinox.py", [], "bytes", id="int8_equinox"),
+        pytest.param("zero_biases_nnx.py", [], "additions", id="zero_biases_nnx"),
+    ],
+)
+def test_an_example_runs_and_makes_its_claim(name: str, options: list[str], said: str) -> None:
+    done = run(EXAMPLES / name, *options)
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout
+
+
+def test_these_are_all_the_examples() -> None:
+    names = sorted(path.name for path in EXAMPLES.glob("*.py"))
+    assert names == ["int8_equinox.py", "lora_gpt2.py", "zero_biases_nnx.py"]
+
+
+@pytest.mark.parametrize("name", ["int8_equinox.py", "zero_biases_nnx.py"])
+def test_a_small_example_is_under_120_lines(name: str) -> None:
+    assert len((EXAMPLES / name).read_text().splitlines()) < 120
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        pytest.param(["--steps", "0"], "argument --steps: at least 1, not 0", id="no steps"),
+        pytest.param(["--steps", "few"], "argument --steps: invalid int value: 'few'", id="no int"),
+        pytest.param(["--rank", "0"], "argument --rank: from 1 to 128, not 0", id="no rank"),
+        pytest.param(["--rank", "129"], "argument --rank: from 1 to 128, not 129", id="too wide"),
+        pytest.param(
+            ["--alpha", "nan"], "argument --alpha: a finite number other than 0, not nan", id="nan"
+        ),
+        pytest.param(["--seed", "-1"], "argument --seed: from 0 to 2**31 - 1, not -1", id="seed"),
+        pytest.param(["--stepz", "3"], "unrecognized arguments: --stepz 3", id="unknown"),
+    ],
+)
+def test_a_wrong_option_is_told_in_one_line(options: list[str], complaint: str) -> None:
+    done = run(EXAMPLES / "lora_gpt2.py", *options)
+    lines = [line for line in done.stderr.splitlines() if "TensorFlow and JAX classes" not in line]
+    assert done.returncode == 2
+    assert lines == [f"lora_gpt2.py: {complaint} (see --help)"]
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [
+        ("lora_gpt2.py", "transformers"),
+        ("lora_gpt2.py", "optax"),
+        ("lora_gpt2.py", "tqdm"),
+        ("int8_equinox.py", "equinox"),
+        ("zero_biases_nnx.py", "flax"),
+    ],
+)
+def test_a_missing_extra_is_told_in_one_line(name: str, missing: str) -> None:
+    done = run(EXAMPLES / name, before=f"sys.modules[{missing!r}] = None; ")
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"{name}: ")
+    assert missing in line
+    assert line.endswith("it is in the extra: pip install 'typedqax[examples]'")
+
+
+def test_lora_compiles_to_what_is_written_into_the_model_by_hand() -> None:
+    done = run(ROOT / "tests" / "benchmarks" / "lora_cost.py")
+    costs = json.loads(done.stdout)
+    assert set(costs) == {"product", "gpt2_step"}
+    for both in costs.values():
+        assert both["typedqax"] == both["by_hand"]
+        assert both["typedqax"]["flops"] > 0

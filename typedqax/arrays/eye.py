@@ -1,0 +1,132 @@
+"""`Eye`: the identity matrix, stored as its size and dtype alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+from jax.lax import DotDimensionNumbers
+from jax.typing import DTypeLike
+from jaxtyping import Float, Shaped
+from typedqax._array import ImplicitArray
+
+from typedqax import ops
+from typedqax._declined import DECLINE, Declined
+from typedqax._table import HandlerTable
+from typedqax._value import ArrayValue
+
+
+class Eye(ImplicitArray):
+    """The identity of `size` rows: multiplying by it costs nothing.
+
+    >>> import jax.numpy as jnp
+    >>> import typedqax as tq
+    >>> from typedqax.arrays import EYE, Eye
+    >>> x = jnp.arange(6.0).reshape(2, 3)
+    >>> tq.use_implicit_args(lambda x, e: x @ e, handlers=EYE)(x, Eye(3)).tolist()
+    [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    """
+
+    def __init__(self, size: int, dtype: DTypeLike = jnp.float32) -> None:
+        super().__init__(shape=(size, size), dtype=jnp.dtype(dtype))
+
+    def materialize(self) -> Shaped[Array, "n n"]:
+        """The ones and zeros, in memory."""
+        return jnp.eye(self.shape[0], dtype=self.dtype)
+
+
+def moved(x: ArrayValue, axis: int, to: int, dtype: Any) -> ArrayValue:
+    """`x` with one axis moved, in another dtype; itself where nothing changes."""
+    order = [other for other in range(x.ndim) if other != axis]
+    order.insert(to, axis)
+    if order != list(range(x.ndim)):
+        x = ops.transpose.bind(x, permutation=tuple(order))
+    return x if x.dtype == dtype else x.astype(dtype)
+
+
+def eye_times(
+    e: Eye, x: Array, /, *, dimension_numbers: DotDimensionNumbers, **params: Any
+) -> ArrayValue | Declined:
+    """`I @ x`: the contracted axis of `x` becomes the first."""
+    (contracted, axes), (batch, _) = dimension_numbers
+    if len(contracted) != 1 or batch:
+        return DECLINE
+    out = ops.dot_general.out_aval(e, x, dimension_numbers=dimension_numbers, **params)
+    return moved(x, axes[0], 0, out.dtype)
+
+
+def times_eye(
+    x: Array, e: Eye, /, *, dimension_numbers: DotDimensionNumbers, **params: Any
+) -> ArrayValue | Declined:
+    """`x @ I`: the contracted axis of `x` becomes the last."""
+    (axes, contracted), (batch, _) = dimension_numbers
+    if len(contracted) != 1 or batch:
+        return DECLINE
+    out = ops.dot_general.out_aval(x, e, dimension_numbers=dimension_numbers, **params)
+    return moved(x, axes[0], x.ndim - 1, out.dtype)
+
+
+def eye_times_eye(
+    e: Eye, f: Eye, /, *, dimension_numbers: DotDimensionNumbers, **params: Any
+) -> Eye | Declined:
+    """`I @ I` is `I`."""
+    (contracted, _), (batch, _) = dimension_numbers
+    if len(contracted) != 1 or batch:
+        return DECLINE
+    out = ops.dot_general.out_aval(e, f, dimension_numbers=dimension_numbers, **params)
+    return Eye(out.shape[0], out.dtype)
+
+
+def eye_times_implicit(
+    e: Eye, x: ImplicitArray, /, *, dimension_numbers: DotDimensionNumbers, **params: Any
+) -> ArrayValue | Declined:
+    """`I @ x` for any implicit `x` whose own table says nothing of identities."""
+    return eye_times(e, x, dimension_numbers=dimension_numbers, **params)
+
+
+def implicit_times_eye(
+    x: ImplicitArray, e: Eye, /, *, dimension_numbers: DotDimensionNumbers, **params: Any
+) -> ArrayValue | Declined:
+    """`x @ I` for any implicit `x` whose own table says nothing of identities."""
+    return times_eye(x, e, dimension_numbers=dimension_numbers, **params)
+
+
+def transpose(e: Eye, /, *, permutation: Sequence[int]) -> Eye:
+    """The identity is its own transpose."""
+    return e
+
+
+def convert(e: Eye, /, *, new_dtype: DTypeLike, **params: Any) -> Eye:
+    """The identity in another dtype."""
+    return Eye(e.shape[0], new_dtype)
+
+
+def diagonal_part(
+    e: Shaped[Eye, "n n"], x: Float[Array, "n n"], /, **params: Any
+) -> Float[Array, "n n"]:
+    """The elementwise product keeps the diagonal of the other matrix."""
+    return jnp.diag(jnp.diagonal(x))
+
+
+def same(e: Eye, f: Eye, /, **params: Any) -> Eye:
+    """The elementwise product of an identity with itself."""
+    return e
+
+
+# Below the rules of Zeros for whatever they meet: nothing times I is nothing.
+IMPLICIT = -2
+
+EYE = HandlerTable(
+    "eye",
+    ops.dot_general.to(eye_times),
+    ops.dot_general.to(times_eye),
+    ops.dot_general.to(eye_times_eye),
+    ops.dot_general.to(eye_times_implicit, precedence=IMPLICIT),
+    ops.dot_general.to(implicit_times_eye, precedence=IMPLICIT),
+    ops.transpose.to(transpose),
+    ops.convert_element_type.to(convert),
+    ops.mul.to(diagonal_part, commutative=True),
+    ops.mul.to(same),
+)
