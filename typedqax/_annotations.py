@@ -7,11 +7,11 @@ import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
 import jax
 import numpy as np
-from beartype.vale._core._valecore import BeartypeValidator
+from beartype.vale import Is
 from jaxtyping import AbstractArray, AbstractDtype, Shaped
 
 from typedqax._declined import Declined
@@ -35,6 +35,8 @@ __all__ = [
 _DENSE = frozenset({Dense})
 _BOTH = frozenset({Dense, ImplicitValue})
 _NEVER_SEEN: tuple[type, ...] = (np.ndarray, np.generic, bool, int, float, complex)
+_SHAPED_DTYPES = cast("type[AbstractDtype]", Shaped).dtypes
+_VALIDATOR: type = type(Is[lambda value: True])
 _UNIONS = (Union, types.UnionType)
 
 ParameterFacts: TypeAlias = tuple[str, object, inspect._ParameterKind, bool]
@@ -94,7 +96,7 @@ def _patterns(annotation: object, array: frozenset[type]) -> tuple[ArrayPattern,
         return _union(get_args(annotation), array)
     if origin is Annotated:
         base, *metadata = get_args(annotation)
-        predicates = tuple(m for m in metadata if isinstance(m, BeartypeValidator))
+        predicates = tuple(m for m in metadata if isinstance(m, _VALIDATOR))
         return tuple(
             replace(
                 pattern,
@@ -237,7 +239,7 @@ def _jaxtyping(annotation: type[AbstractArray], array: frozenset[type]) -> Array
 
 
 def _dtypes(dtypes: Any) -> DtypeSet:
-    return ANY_DTYPE if dtypes is Shaped.dtypes else dtype_set(dtypes)
+    return ANY_DTYPE if dtypes is _SHAPED_DTYPES else dtype_set(dtypes)
 
 
 def _text(annotation: object) -> str:

@@ -85,3 +85,43 @@ def short_name(dtype: str) -> str:
         return dtype
     kind, bits, rest = match.groups()
     return f"{_SHORT[kind]}{bits}{rest}"
+
+
+_UINTS = "uint2 uint4 uint8 uint16 uint32 uint64".split()
+_INTS = "int2 int4 int8 int16 int32 int64".split()
+_FLOATS = (
+    "float4_e2m1fn float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz "
+    "bfloat16 float16 float32 float64"
+).split()
+_COMPLEXES = "complex64 complex128".split()
+
+CATEGORIES: dict[str, DtypeSet] = {
+    "Shaped": ANY_DTYPE,
+    "Bool": dtype_set(["bool"]),
+    "UInt": dtype_set(_UINTS),
+    "Int": dtype_set(_INTS),
+    "Integer": dtype_set(_UINTS + _INTS),
+    "Float": dtype_set(_FLOATS),
+    "Complex": dtype_set(_COMPLEXES),
+    "Inexact": dtype_set(_FLOATS + _COMPLEXES),
+    "Real": dtype_set(_FLOATS + _UINTS + _INTS),
+    "Num": dtype_set(_UINTS + _INTS + _FLOATS + _COMPLEXES),
+    "Key": dtype_set(["prng_key"]),
+    **{
+        name[0].upper() + name[1:].replace("_", ""): dtype_set([name])
+        for name in _UINTS + _INTS + _FLOATS + _COMPLEXES
+    },
+    **{
+        "UInt" + name[4:]: dtype_set([name]) for name in _UINTS
+    },
+    "BFloat16": dtype_set(["bfloat16"]),
+}
+"""The dtype categories of jaxtyping, by name."""
+
+
+def category_name(mask: DtypeSet) -> str | None:
+    """The name of the category that is exactly this set."""
+    return _NAMES.get(mask)
+
+
+_NAMES = {mask: name for name, mask in CATEGORIES.items()}
