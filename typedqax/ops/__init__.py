@@ -1,0 +1,243 @@
+"""Every primitive of JAX as a typed object, and groups of them.
+
+ops.dot_general.to(matmul)          # the rule that `matmul` computes dot_general
+(ops.mul | ops.div).to(scale)       # a group's handler is given the op first
+ops.transpose.bind(x, permutation=(1, 0))
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from typedqax._jax import Primitive
+from typedqax._table import Target
+from typedqax.ops import _generated
+from typedqax.ops._generated import *  # noqa: F403 - each op and its params, as listed there
+from typedqax.ops._op import (
+    AnyGroup,
+    AnyOp,
+    BinaryGroup,
+    BinaryOp,
+    HigherOrderOp,
+    MixedGroup,
+    MultiBinaryGroup,
+    MultiBinaryOp,
+    MultiQuaternaryGroup,
+    MultiQuaternaryOp,
+    MultiUnaryGroup,
+    MultiUnaryOp,
+    MultiVariadicOp,
+    NullaryOp,
+    QuaternaryGroup,
+    QuaternaryOp,
+    TernaryGroup,
+    TernaryOp,
+    UnaryGroup,
+    UnaryOp,
+    UnlistedOp,
+    VariadicOp,
+)
+
+__all__ = [
+    "AnyGroup",
+    "AnyOp",
+    "BinaryGroup",
+    "BinaryOp",
+    "HigherOrderOp",
+    "MixedGroup",
+    "MultiBinaryGroup",
+    "MultiBinaryOp",
+    "MultiQuaternaryGroup",
+    "MultiQuaternaryOp",
+    "MultiUnaryGroup",
+    "MultiUnaryOp",
+    "MultiVariadicOp",
+    "NullaryOp",
+    "QuaternaryGroup",
+    "QuaternaryOp",
+    "TernaryGroup",
+    "TernaryOp",
+    "UnaryGroup",
+    "UnaryOp",
+    "UnlistedOp",
+    "VariadicOp",
+    "any_primitive",
+    "cumulative",
+    "elementwise_binary",
+    "elementwise_unary",
+    "find",
+    "listed",
+    "of_primitive",
+    "reductions",
+    "structural",
+]
+__all__ += _generated.__all__
+
+_listed: Final = tuple(
+    op for name in _generated.__all__ if isinstance(op := getattr(_generated, name), AnyOp)
+)
+_by_attribute: Final = {op.attribute: op for op in _listed}
+_by_name: Final = {op.name: op for op in _listed}
+
+
+def listed() -> tuple[AnyOp, ...]:
+    """Every op of this namespace."""
+    return tuple(_by_name.values())
+
+
+def find(wanted: Primitive | str, /) -> AnyOp | None:
+    """The op of a primitive, or of a name: `"scatter_add"` as here, `"scatter-add"` as in JAX.
+
+    A primitive that merely has the name of another (Pallas has its own `gather`) has no op.
+    """
+    if isinstance(wanted, str):
+        return _by_attribute.get(wanted) or _by_attribute.get(f"{wanted}_") or _by_name.get(wanted)
+    op = _by_name.get(wanted.name)
+    return op if op is not None and op.primitive is wanted else None
+
+
+def of_primitive(primitive: Primitive, /) -> AnyOp:
+    """The op of `primitive`; for one that is not listed here, an op that knows no params."""
+    return find(primitive) or UnlistedOp(primitive)
+
+
+class _EveryOp(MixedGroup):
+    """Every primitive, listed or not."""
+
+    __slots__ = ()
+
+    def targets(self) -> tuple[Target, ...]:
+        """One target, `"*"`; its `first` gives the op of the primitive that was met."""
+        return (Target("*", of_primitive),)
+
+
+elementwise_unary: Final[UnaryGroup[...]] = UnaryGroup[...](
+    "ops.elementwise_unary",
+    _generated.abs,
+    _generated.acos,
+    _generated.acosh,
+    _generated.asin,
+    _generated.asinh,
+    _generated.atan,
+    _generated.atanh,
+    _generated.bessel_i0e,
+    _generated.bessel_i1e,
+    _generated.cbrt,
+    _generated.ceil,
+    _generated.clz,
+    _generated.conj,
+    _generated.copy,
+    _generated.cos,
+    _generated.cosh,
+    _generated.digamma,
+    _generated.erf,
+    _generated.erf_inv,
+    _generated.erfc,
+    _generated.exp,
+    _generated.exp2,
+    _generated.expm1,
+    _generated.floor,
+    _generated.imag,
+    _generated.integer_pow,
+    _generated.is_finite,
+    _generated.lgamma,
+    _generated.log,
+    _generated.log1p,
+    _generated.logistic,
+    _generated.neg,
+    _generated.not_,
+    _generated.population_count,
+    _generated.real,
+    _generated.reduce_precision,
+    _generated.round,
+    _generated.rsqrt,
+    _generated.sign,
+    _generated.sin,
+    _generated.sinh,
+    _generated.sqrt,
+    _generated.square,
+    _generated.stop_gradient,
+    _generated.tan,
+    _generated.tanh,
+)
+"""Functions of each element by itself, but for conversion to another dtype."""
+
+elementwise_binary: Final[BinaryGroup[...]] = BinaryGroup[...](
+    "ops.elementwise_binary",
+    _generated.add,
+    _generated.add_jaxvals,
+    _generated.and_,
+    _generated.atan2,
+    _generated.complex,
+    _generated.div,
+    _generated.eq,
+    _generated.eq_to,
+    _generated.ge,
+    _generated.gt,
+    _generated.igamma,
+    _generated.igamma_grad_a,
+    _generated.igammac,
+    _generated.le,
+    _generated.le_to,
+    _generated.lt,
+    _generated.lt_to,
+    _generated.max,
+    _generated.min,
+    _generated.mul,
+    _generated.mulhi,
+    _generated.ne,
+    _generated.nextafter,
+    _generated.or_,
+    _generated.polygamma,
+    _generated.pow,
+    _generated.rem,
+    _generated.shift_left,
+    _generated.shift_right_arithmetic,
+    _generated.shift_right_logical,
+    _generated.sub,
+    _generated.xor,
+    _generated.zeta,
+)
+"""Functions of two elements at the same place."""
+
+reductions: Final[UnaryGroup[...]] = UnaryGroup[...](
+    "ops.reductions",
+    _generated.reduce_and,
+    _generated.reduce_max,
+    _generated.reduce_min,
+    _generated.reduce_or,
+    _generated.reduce_prod,
+    _generated.reduce_sum,
+    _generated.reduce_xor,
+)
+"""Elements combined along `axes` into one of their kind."""
+
+cumulative: Final = UnaryGroup(
+    "ops.cumulative",
+    _generated.cumlogsumexp,
+    _generated.cummax,
+    _generated.cummin,
+    _generated.cumprod,
+    _generated.cumsum,
+)
+"""Running combinations of the elements along `axis`."""
+
+structural: Final[UnaryGroup[...]] = UnaryGroup[...](
+    "ops.structural",
+    _generated.broadcast_in_dim,
+    _generated.reshape,
+    _generated.rev,
+    _generated.slice,
+    _generated.squeeze,
+    _generated.tile,
+    _generated.transpose,
+)
+"""The elements of one operand moved, cut or repeated, none of them changed."""
+
+any_primitive: Final = _EveryOp("ops.any_primitive", *_listed)
+"""What to do before an implicit array is materialized, whatever the primitive."""
+
+# Errors, reprs and pickles show the names that users import.
+for _name in __all__:
+    if isinstance(_class := globals()[_name], type):
+        _class.__module__ = __name__

@@ -1,0 +1,951 @@
+"""Op: one JAX primitive as a typed object, by how many operands it takes and how many results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import NotImplementedType
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    NotRequired,
+    Protocol,
+    TypedDict,
+    Unpack,
+    cast,
+    overload,
+)
+
+import jax
+from jax import Array
+from jax.typing import ArrayLike
+from typing_extensions import ParamSpec, TypeVar
+
+from typedqax import _jax
+from typedqax._declined import Declined
+from typedqax._jax import bind as apply_primitive
+from typedqax._table import Rule, Target
+
+# What a handler is given by keyword. Open by default, so that `op: ops.BinaryOp` in a handler's
+# signature means an op of any params.
+P = ParamSpec("P", default=...)
+# The same as `bind` takes them: what JAX allows to be None may be left out.
+B = ParamSpec("B", default=...)
+# Operands and params together, for an op that takes any number of operands.
+V = ParamSpec("V", default=...)
+
+W = TypeVar("W", bound=Array)
+X = TypeVar("X", bound=Array)
+Y = TypeVar("Y", bound=Array)
+Z = TypeVar("Z", bound=Array)
+R = TypeVar("R", bound=Array | Declined | NotImplementedType)
+Rs = TypeVar("Rs", bound=Sequence[Array] | Declined | NotImplementedType)
+AnyR = TypeVar("AnyR", bound=Array | Sequence[Array] | Declined | NotImplementedType)
+O = TypeVar("O", bound="AnyOp", covariant=True)  # noqa: E741 - an op, as R is a result
+
+
+class HasAval(Protocol):
+    """Whatever has a shape and a dtype: an array of any kind, or `jax.ShapeDtypeStruct`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each axis."""
+        ...
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype; for random keys one of JAX's extended dtypes, which numpy does not know."""
+        ...
+
+
+class Facts(TypedDict):
+    """What an op is given besides its name and params.
+
+    Attributes:
+        doc: a line on what it computes.
+        attribute: its name in `typedqax.ops`, where it is not the primitive's own.
+        path: where JAX keeps the primitive, where that is not told by the attribute.
+    """
+
+    doc: str
+    attribute: NotRequired[str]
+    path: NotRequired[str]
+
+
+class AnyOp:
+    """One primitive of JAX.
+
+    Attributes:
+        name: the primitive's own name, as it stands in a jaxpr.
+        attribute: its name in `typedqax.ops`.
+        params: the names of its params.
+        doc: a line on what it computes.
+        arity: how many operands it takes; None: it varies.
+        multiple_results: whether it gives a list.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_defaults",
+        "_path",
+        "_primitive",
+        "attribute",
+        "doc",
+        "name",
+        "params",
+    )
+
+    name: str
+    attribute: str
+    params: tuple[str, ...]
+    doc: str
+    arity: int | None = None
+    multiple_results: bool = False
+
+    def __init__(
+        self,
+        name: str,
+        bind: Callable[..., None],
+        /,
+        **facts: Unpack[Facts],
+    ) -> None:
+        self.name = name
+        self.attribute = facts.get("attribute", name)
+        self.doc = facts["doc"]
+        code = bind.__code__
+        first = code.co_argcount
+        self.params = code.co_varnames[first : first + code.co_kwonlyargcount]
+        self._defaults: dict[str, object] = bind.__kwdefaults__ or {}
+        self._path = facts.get("path", f"{self.attribute.rstrip('_')}_p")
+        self._primitive: _jax.Primitive | None = None
+
+    @property
+    def primitive(self) -> _jax.Primitive:
+        """The `jax.extend.core.Primitive` that this op stands for."""
+        if self._primitive is None:
+            self._primitive = _jax.primitive_at(self._path)
+        return self._primitive
+
+    def bind(self, *operands: Any, **params: Any) -> Array | list[Array]:
+        """Apply the primitive; params that JAX allows to be None may be left out."""
+        return (
+            self._many(operands, params) if self.multiple_results else self._one(operands, params)
+        )
+
+    def out_aval(
+        self, *operands: Any, **params: Any
+    ) -> jax.ShapeDtypeStruct | list[jax.ShapeDtypeStruct]:
+        """The shape and dtype of what the primitive would give; nothing is computed."""
+        structs = self._many_aval(operands, params)
+        return structs if self.multiple_results else structs[0]
+
+    def target(self, first: object | None = None) -> Target:
+        """This op as something that a rule is for; `first` goes ahead of a handler's operands."""
+        return Target(self.name, first, self.params, self.arity, self.multiple_results)
+
+    def _one(self, operands: tuple[object, ...], params: Mapping[str, object]) -> Array:
+        return cast(Array, apply_primitive(self.primitive, operands, {**self._defaults, **params}))
+
+    def _many(self, operands: tuple[object, ...], params: Mapping[str, object]) -> list[Array]:
+        return cast(
+            list[Array], apply_primitive(self.primitive, operands, {**self._defaults, **params})
+        )
+
+    def _one_aval(
+        self, operands: tuple[object, ...], params: Mapping[str, object]
+    ) -> jax.ShapeDtypeStruct:
+        return self._many_aval(operands, params)[0]
+
+    def _many_aval(
+        self, operands: tuple[object, ...], params: Mapping[str, object]
+    ) -> list[jax.ShapeDtypeStruct]:
+        complete = {**self._defaults, **params}
+        avals = [_aval(operand) for operand in operands]
+        outs = _jax.out_avals(self.primitive, avals, complete)
+        if outs is None:  # call-like primitives have no rule of their own: they are traced
+            structs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
+            traced = jax.eval_shape(lambda *xs: _jax.bind(self.primitive, xs, complete), *structs)
+            outs = traced if self.multiple_results else [traced]
+        return [jax.ShapeDtypeStruct(out.shape, out.dtype) for out in outs]
+
+    def __repr__(self) -> str:
+        return f"ops.{self.attribute}"
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return self.attribute  # pickled, and copied, as the one of that name in this package
+
+
+class NullaryOp(AnyOp, Generic[B]):
+    """An op without operands. No implicit array can reach it, so it has no handlers."""
+
+    __slots__ = ()
+    arity = 0
+
+    def __init__(self, name: str, bind: Callable[B, None], /, **facts: Unpack[Facts]) -> None:
+        super().__init__(name, bind, **facts)
+
+    def bind(self, /, *args: B.args, **params: B.kwargs) -> Array:
+        """Apply the primitive; params that JAX allows to be None may be left out."""
+        return self._one(args, params)
+
+    def out_aval(self, /, *args: B.args, **params: B.kwargs) -> jax.ShapeDtypeStruct:
+        """The shape and dtype of what the primitive would give; nothing is computed."""
+        return self._one_aval(args, params)
+
+
+class UnaryOp(AnyOp, Generic[P, B]):
+    """An op of one operand."""
+
+    __slots__ = ()
+    arity = 1
+
+    def __init__(
+        self,
+        name: str,
+        params: Callable[P, None],
+        bind: Callable[B, None],
+        /,
+        **facts: Unpack[Facts],
+    ) -> None:
+        del params  # for type checkers
+        super().__init__(name, bind, **facts)
+
+    def to(
+        self,
+        handler: Callable[Concatenate[X, P], R],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule:
+        """The rule that `handler` computes this primitive."""
+        return _declare(handler, (self.target(),), precedence, replace)
+
+    def bind(self, x: ArrayLike, /, *args: B.args, **params: B.kwargs) -> Array:
+        """Apply the primitive; params that JAX allows to be None may be left out."""
+        return self._one((x, *args), params)
+
+    def out_aval(
+        self, x: HasAval | ArrayLike, /, *args: B.args, **params: B.kwargs
+    ) -> jax.ShapeDtypeStruct:
+        """The shape and dtype of what the primitive would give; nothing is computed."""
+        return self._one_aval((x, *args), params)
+
+    def __or__(self, other: UnaryOp[P, ...] | UnaryGroup[P], /) -> UnaryGroup[P]:
+        return UnaryGroup(None, self, *_members(other))
+
+
+class BinaryOp(AnyOp, Generic[P, B]):
+    """An op of two operands."""
+
+    __slots__ = ()
+    arity = 2
+
+    def __init__(
+        self,
+        name: str,
+        params: Callable[P, None],
+        bind: Callable[B, None],
+        /,
+        **facts: Unpack[Facts],
+    ) -> None:
+        del params  # for type checkers
+        super().__init__(name, bind, **facts)
+
+    def to(
+        self,
+        handler: Callable[Concatenate[X, Y, P], R],
+        /,
+        *,
+        precedence: int = 0,
+        commutative: bool = False,
+        replace: bool = False,
+    ) -> Rule:
+        """The rule that `handler` computes this primitive."""
+        return _declare(handler, (self.target(),), precedence, replace, commutative=commutative)
+
+    def bind(self, x: ArrayLike, y: ArrayLike, /, *args: B.args, **params: B.kwargs) -> Array:
+        """Apply the primitive; params that JAX allows to be None may be left out."""
+        return self._one((x, y, *args), params)
+
+    def out_aval(
+        self, x: HasAval | ArrayLike, y: HasAval | ArrayLike, /, *args: B.args, **params: B.kwargs
+    ) -> jax.ShapeDtypeStruct:
+        """The shape and dtype of what the primitive would give; nothing is computed."""
+        return self._one_aval((x, y, *args), params)
+
+    def __or__(self, other: BinaryOp[P, ...] | BinaryGroup[P], /) -> BinaryGroup[P]:
+        return BinaryGroup(None, self, *_members(other))
+
+
+class TernaryOp(AnyOp, Generic[P, B]):
+    """An op of three operands."""
+
+    __slots__ = ()
+    arity = 3
+
+    def __init__(
+        self,
+        name: str,
+        params: Callable[P, None],
+        bind: Callable[B, None],
+        /,
+        **facts: Unpack[Facts],
+    ) -> None:
+        del params  # for type checkers
+        super().__init__(name, bind, **facts)
+
+    def to(
+        self,
+        handler: Callable[Concatenate[X, Y, Z, P], R],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule:
+        """The rule that `handler` computes this primitive."""
+        return _declare(handler, (self.target(),), precedence, replace)
+
+    def bind(
+        self, x: ArrayLike, y: ArrayLike, z: ArrayLike, /, *args: B.args, **params: B.kwargs
+    ) -> Array:
+        """Apply the primitive; params that JAX allows to be None may be left out."""
+        return self._one((x, y, z, *args), params)
+
+    def out_aval(
+        self,
+        x: HasAval | ArrayLike,
+        y: HasAval | ArrayLike,
+        z: HasAval | ArrayLike,
+        /,
+        *args: B.args,
+        **params: B.kwargs,
+    ) -> jax.ShapeDtypeStruct:
+        """The shape and dtype of what the primitive would give; nothing is computed."""
+        return self._one_aval((x, y, z, *args), params)
+
+    def __or__(self, other: TernaryOp[P, ...] | TernaryGroup[P], /) -> TernaryGroup[P]:
+        return TernaryGroup(None, self, *_members(other))
+
+
+class QuaternaryOp(AnyOp, Generic[P, B]):
+    """An op of four operands."""
+
+    __slots__ = ()
+    arity = 4
+
+    def __init__(
+        self,
+        name: str,
+        params: Callable[P, None],
+        bind: Callable[B, None],
+        /,
+        **facts: Unpack[Facts],
+    ) -> None:
+        del params  # for type checkers
+        super().__init__(name, bind, **facts)
+
+    def to(
+        self,
+        handler: Callable[Concatenate[X, Y, Z, W, P], R],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule:
+        """The rule that `handler` computes this primitive."""
+        return _declare(handler, (self.target(),), precedence, replace)
+
+    def bind(
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        z: ArrayLike,
+        w: ArrayLike,
+        /,
+        *args: B.args,
+        **params: B.kwargs,
+    ) -> Array:
+        """Apply the primitive; params that JAX allows to be None may be left out."""
+        return self._one((x, y, z, w, *args), params)
+
+    def out_aval(
+        self,
+        x: HasAval | ArrayLike,
+        y: HasAval | ArrayLike,
+        z: HasAval | ArrayLike,
+        w: HasAval | ArrayLike,
+        /,
+        *args: B.args,
+        **params: B.kwargs,
+    ) -> jax.ShapeDtypeStruct:
+        """The shape and dtype of what the primitive would give; nothing is computed."""
+        return self._one_aval((x, y, z, w, *args), params)
+
+    def __or__(self, other: QuaternaryOp[P, ...] | QuaternaryGroup[P], /) -> QuaternaryGroup[P]:
+        return QuaternaryGroup(None, self, *_members(other))
+
+
+class MultiUnaryOp(AnyOp, Generic[P, B]):
+    """An op of one operand that gives a list."""
+
+    __slots__ = ()
+    arity = 1
+    multiple_results = True
+
+    def __init__(
+        self,
+        name: str,
+        params: Callable[P, None],
+        bind: Callable[B, None],
+        /,
+        **facts: Unpack[Facts],
+    ) -> None:
+        del params  # for type checkers
+        super().__init__(name, bind, **facts)
+
+    def to(
+        self,
+        handler: Callable[Concatenate[X, P], Rs],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule:
+        """The rule that `handler` computes this primitive."""
+        return _declare(handler, (self.target(),), precedence, replace)
+
+    def bind(self, x: ArrayLike, /, *args: B.args, **params: B.kwargs) -> list[Array]:
+        """Apply the primitive; params that JAX allows to be None may be left out."""
+        return self._many((x, *args), params)
+
+    def out_aval(
+        self, x: HasAval | ArrayLike, /, *args: B.args, **params: B.kwargs
+    ) -> list[jax.ShapeDtypeStruct]:
+        """The shape and dtype of what the primitive would give; nothing is computed."""
+        return self._many_aval((x, *args), params)
+
+    def __or__(self, other: MultiUnaryOp[P, ...] | MultiUnaryGroup[P], /) -> MultiUnaryGroup[P]:
+        return MultiUnaryGroup(None, self, *_members(other))
+
+
+class MultiBinaryOp(AnyOp, Generic[P, B]):
+    """An op of two operands that gives a list."""
+
+    __slots__ = ()
+    arity = 2
+    multiple_results = True
+
+    def __init__(
+        self,
+        name: str,
+        params: Callable[P, None],
+        bind: Callable[B, None],
+        /,
+        **facts: Unpack[Facts],
+    ) -> None:
+        del params  # for type checkers
+        super().__init__(name, bind, **facts)
+
+    def to(
+        self,
+        handler: Callable[Concatenate[X, Y, P], Rs],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule:
+        """The rule that `handler` computes this primitive."""
+        return _declare(handler, (self.target(),), precedence, replace)
+
+    def bind(self, x: ArrayLike, y: ArrayLike, /, *args: B.args, **params: B.kwargs) -> list[Array]:
+        """Apply the primitive; params that JAX allows to be None may be left out."""
+        return self._many((x, y, *args), params)
+
+    def out_aval(
+        self, x: HasAval | ArrayLike, y: HasAval | ArrayLike, /, *args: B.args, **params: B.kwargs
+    ) -> list[jax.ShapeDtypeStruct]:
+        """The shape and dtype of what the primitive would give; nothing is computed."""
+        return self._many_aval((x, y, *args), params)
+
+    def __or__(self, other: MultiBinaryOp[P, ...] | MultiBinaryGroup[P], /) -> MultiBinaryGroup[P]:
+        return MultiBinaryGroup(None, self, *_members(other))
+
+
+class MultiQuaternaryOp(AnyOp, Generic[P, B]):
+    """An op of four operands that gives a list."""
+
+    __slots__ = ()
+    arity = 4
+    multiple_results = True
+
+    def __init__(
+        self,
+        name: str,
+        params: Callable[P, None],
+        bind: Callable[B, None],
+        /,
+        **facts: Unpack[Facts],
+    ) -> None:
+        del params  # for type checkers
+        super().__init__(name, bind, **facts)
+
+    def to(
+        self,
+        handler: Callable[Concatenate[X, Y, Z, W, P], Rs],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule:
+        """The rule that `handler` computes this primitive."""
+        return _declare(handler, (self.target(),), precedence, replace)
+
+    def bind(
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        z: ArrayLike,
+        w: ArrayLike,
+        /,
+        *args: B.args,
+        **params: B.kwargs,
+    ) -> list[Array]:
+        """Apply the primitive; params that JAX allows to be None may be left out."""
+        return self._many((x, y, z, w, *args), params)
+
+    def out_aval(
+        self,
+        x: HasAval | ArrayLike,
+        y: HasAval | ArrayLike,
+        z: HasAval | ArrayLike,
+        w: HasAval | ArrayLike,
+        /,
+        *args: B.args,
+        **params: B.kwargs,
+    ) -> list[jax.ShapeDtypeStruct]:
+        """The shape and dtype of what the primitive would give; nothing is computed."""
+        return self._many_aval((x, y, z, w, *args), params)
+
+    def __or__(
+        self, other: MultiQuaternaryOp[P, ...] | MultiQuaternaryGroup[P], /
+    ) -> MultiQuaternaryGroup[P]:
+        return MultiQuaternaryGroup(None, self, *_members(other))
+
+
+class VariadicOp(AnyOp, Generic[P, V, B]):
+    """An op of any number of operands; its handler may take `*operands`."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        name: str,
+        params: Callable[P, None],
+        handler: Callable[V, None],
+        bind: Callable[B, None],
+        /,
+        **facts: Unpack[Facts],
+    ) -> None:
+        del params, handler  # for type checkers
+        super().__init__(name, bind, **facts)
+
+    @overload
+    def to(
+        self, handler: Callable[V, R], /, *, precedence: int = 0, replace: bool = False
+    ) -> Rule: ...
+
+    @overload
+    def to(
+        self,
+        handler: Callable[Concatenate[X, P], R],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule: ...
+
+    @overload
+    def to(
+        self,
+        handler: Callable[Concatenate[X, Y, P], R],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule: ...
+
+    @overload
+    def to(
+        self,
+        handler: Callable[Concatenate[X, Y, Z, P], R],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule: ...
+
+    @overload
+    def to(
+        self,
+        handler: Callable[Concatenate[X, Y, Z, W, P], R],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule: ...
+
+    def to(
+        self, handler: Callable[..., R], /, *, precedence: int = 0, replace: bool = False
+    ) -> Rule:
+        """The rule that `handler` computes this primitive."""
+        return _declare(handler, (self.target(),), precedence, replace)
+
+    def bind(self, /, *args: B.args, **params: B.kwargs) -> Array:
+        """Apply the primitive; params that JAX allows to be None may be left out."""
+        return self._one(args, params)
+
+    def out_aval(self, /, *args: B.args, **params: B.kwargs) -> jax.ShapeDtypeStruct:
+        """The shape and dtype of what the primitive would give; nothing is computed."""
+        return self._one_aval(args, params)
+
+
+class MultiVariadicOp(AnyOp, Generic[P, V, B]):
+    """An op of any number of operands that gives a list; its handler may take `*operands`."""
+
+    __slots__ = ()
+    multiple_results = True
+
+    def __init__(
+        self,
+        name: str,
+        params: Callable[P, None],
+        handler: Callable[V, None],
+        bind: Callable[B, None],
+        /,
+        **facts: Unpack[Facts],
+    ) -> None:
+        del params, handler  # for type checkers
+        super().__init__(name, bind, **facts)
+
+    @overload
+    def to(
+        self, handler: Callable[V, Rs], /, *, precedence: int = 0, replace: bool = False
+    ) -> Rule: ...
+
+    @overload
+    def to(
+        self,
+        handler: Callable[Concatenate[X, P], Rs],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule: ...
+
+    @overload
+    def to(
+        self,
+        handler: Callable[Concatenate[X, Y, P], Rs],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule: ...
+
+    @overload
+    def to(
+        self,
+        handler: Callable[Concatenate[X, Y, Z, P], Rs],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule: ...
+
+    @overload
+    def to(
+        self,
+        handler: Callable[Concatenate[X, Y, Z, W, P], Rs],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule: ...
+
+    def to(
+        self, handler: Callable[..., Rs], /, *, precedence: int = 0, replace: bool = False
+    ) -> Rule:
+        """The rule that `handler` computes this primitive."""
+        return _declare(handler, (self.target(),), precedence, replace)
+
+    def bind(self, /, *args: B.args, **params: B.kwargs) -> list[Array]:
+        """Apply the primitive; params that JAX allows to be None may be left out."""
+        return self._many(args, params)
+
+    def out_aval(self, /, *args: B.args, **params: B.kwargs) -> list[jax.ShapeDtypeStruct]:
+        """The shape and dtype of what the primitive would give; nothing is computed."""
+        return self._many_aval(args, params)
+
+
+class HigherOrderOp(MultiVariadicOp[P, V, B]):
+    """An op that carries a program, as a jaxpr or a function."""
+
+    __slots__ = ()
+
+    def _many(self, operands: tuple[object, ...], params: Mapping[str, object]) -> list[Array]:
+        # A jaxpr records some of these in another form than they are bound in.
+        return super()._many(
+            operands, _jax.bind_params(self.primitive, {**self._defaults, **params})
+        )
+
+
+class UnlistedOp(AnyOp):
+    """An op for a primitive that this namespace does not list, such as a user's own."""
+
+    def __init__(self, primitive: _jax.Primitive, /) -> None:
+        super().__init__(primitive.name, _no_params, doc="A primitive that typedqax does not list.")
+        self._primitive = primitive
+        self.multiple_results = primitive.multiple_results
+
+    def target(self, first: object | None = None) -> Target:
+        """This op as something that a rule is for; nothing is known of its operands and params."""
+        return Target(self.name, first, multiple_results=self.multiple_results)
+
+    def __repr__(self) -> str:
+        return f"<op of {self.name}>"
+
+    def __reduce__(self) -> tuple[type[UnlistedOp], tuple[_jax.Primitive]]:
+        return UnlistedOp, (self.primitive,)
+
+
+class AnyGroup(Generic[O]):
+    """Ops that one handler is for; the handler is given the op first.
+
+    Attributes:
+        name: what the group is called in messages.
+        ops: its members.
+    """
+
+    __slots__ = ("name", "ops")
+
+    name: str
+    ops: tuple[O, ...]
+
+    def __init__(self, name: str | None, /, *ops: O) -> None:
+        self.ops = tuple(dict.fromkeys(ops))
+        self.name = name or " | ".join(map(repr, self.ops))
+
+    def __iter__(self) -> Iterator[O]:
+        return iter(self.ops)
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    def __contains__(self, op: object) -> bool:
+        return op in self.ops
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def targets(self) -> tuple[Target, ...]:
+        """The members as what a rule is for, each to be handed to the handler."""
+        return tuple(op.target(op) for op in self.ops)
+
+
+class UnaryGroup(AnyGroup[UnaryOp[P, ...]], Generic[P]):
+    """Ops of one operand, for one handler."""
+
+    __slots__ = ()
+
+    def to(
+        self,
+        handler: Callable[Concatenate[UnaryOp[P, ...], X, P], R],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule:
+        """The rule that `handler`, which is given the op first, computes all of these."""
+        return _declare(handler, self.targets(), precedence, replace, first=True)
+
+    def __or__(self, other: UnaryOp[P, ...] | UnaryGroup[P], /) -> UnaryGroup[P]:
+        return UnaryGroup(None, *self, *_members(other))
+
+
+class BinaryGroup(AnyGroup[BinaryOp[P, ...]], Generic[P]):
+    """Ops of two operands, for one handler."""
+
+    __slots__ = ()
+
+    def to(
+        self,
+        handler: Callable[Concatenate[BinaryOp[P, ...], X, Y, P], R],
+        /,
+        *,
+        precedence: int = 0,
+        commutative: bool = False,
+        replace: bool = False,
+    ) -> Rule:
+        """The rule that `handler`, which is given the op first, computes all of these."""
+        return _declare(
+            handler, self.targets(), precedence, replace, commutative=commutative, first=True
+        )
+
+    def __or__(self, other: BinaryOp[P, ...] | BinaryGroup[P], /) -> BinaryGroup[P]:
+        return BinaryGroup(None, *self, *_members(other))
+
+
+class TernaryGroup(AnyGroup[TernaryOp[P, ...]], Generic[P]):
+    """Ops of three operands, for one handler."""
+
+    __slots__ = ()
+
+    def to(
+        self,
+        handler: Callable[Concatenate[TernaryOp[P, ...], X, Y, Z, P], R],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule:
+        """The rule that `handler`, which is given the op first, computes all of these."""
+        return _declare(handler, self.targets(), precedence, replace, first=True)
+
+    def __or__(self, other: TernaryOp[P, ...] | TernaryGroup[P], /) -> TernaryGroup[P]:
+        return TernaryGroup(None, *self, *_members(other))
+
+
+class QuaternaryGroup(AnyGroup[QuaternaryOp[P, ...]], Generic[P]):
+    """Ops of four operands, for one handler."""
+
+    __slots__ = ()
+
+    def to(
+        self,
+        handler: Callable[Concatenate[QuaternaryOp[P, ...], X, Y, Z, W, P], R],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule:
+        """The rule that `handler`, which is given the op first, computes all of these."""
+        return _declare(handler, self.targets(), precedence, replace, first=True)
+
+    def __or__(self, other: QuaternaryOp[P, ...] | QuaternaryGroup[P], /) -> QuaternaryGroup[P]:
+        return QuaternaryGroup(None, *self, *_members(other))
+
+
+class MultiUnaryGroup(AnyGroup[MultiUnaryOp[P, ...]], Generic[P]):
+    """Ops of one operand that give lists, for one handler."""
+
+    __slots__ = ()
+
+    def to(
+        self,
+        handler: Callable[Concatenate[MultiUnaryOp[P, ...], X, P], Rs],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule:
+        """The rule that `handler`, which is given the op first, computes all of these."""
+        return _declare(handler, self.targets(), precedence, replace, first=True)
+
+    def __or__(self, other: MultiUnaryOp[P, ...] | MultiUnaryGroup[P], /) -> MultiUnaryGroup[P]:
+        return MultiUnaryGroup(None, *self, *_members(other))
+
+
+class MultiBinaryGroup(AnyGroup[MultiBinaryOp[P, ...]], Generic[P]):
+    """Ops of two operands that give lists, for one handler."""
+
+    __slots__ = ()
+
+    def to(
+        self,
+        handler: Callable[Concatenate[MultiBinaryOp[P, ...], X, Y, P], Rs],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule:
+        """The rule that `handler`, which is given the op first, computes all of these."""
+        return _declare(handler, self.targets(), precedence, replace, first=True)
+
+    def __or__(self, other: MultiBinaryOp[P, ...] | MultiBinaryGroup[P], /) -> MultiBinaryGroup[P]:
+        return MultiBinaryGroup(None, *self, *_members(other))
+
+
+class MultiQuaternaryGroup(AnyGroup[MultiQuaternaryOp[P, ...]], Generic[P]):
+    """Ops of four operands that give lists, for one handler."""
+
+    __slots__ = ()
+
+    def to(
+        self,
+        handler: Callable[Concatenate[MultiQuaternaryOp[P, ...], X, Y, Z, W, P], Rs],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule:
+        """The rule that `handler`, which is given the op first, computes all of these."""
+        return _declare(handler, self.targets(), precedence, replace, first=True)
+
+    def __or__(
+        self, other: MultiQuaternaryOp[P, ...] | MultiQuaternaryGroup[P], /
+    ) -> MultiQuaternaryGroup[P]:
+        return MultiQuaternaryGroup(None, *self, *_members(other))
+
+
+class MixedGroup(AnyGroup[AnyOp]):
+    """Ops of different numbers of operands and different params, for one handler."""
+
+    __slots__ = ()
+
+    def to(
+        self,
+        handler: Callable[Concatenate[AnyOp, ...], AnyR],
+        /,
+        *,
+        precedence: int = 0,
+        replace: bool = False,
+    ) -> Rule:
+        """The rule that `handler(op, *operands, **params)` computes all of these."""
+        return _declare(handler, self.targets(), precedence, replace, first=True)
+
+    def __or__(self, other: AnyOp | AnyGroup[AnyOp], /) -> MixedGroup:
+        return MixedGroup(None, *self, *_members(other))
+
+
+def _no_params() -> None: ...
+
+
+def _members(part: AnyOp | AnyGroup[O]) -> tuple[Any, ...]:
+    return part.ops if isinstance(part, AnyGroup) else (part,)
+
+
+def _aval(operand: Any) -> Any:
+    shape, dtype = getattr(operand, "shape", None), getattr(operand, "dtype", None)
+    if shape is None or dtype is None:
+        return jax.typeof(operand)
+    return _jax.shaped_array(tuple(shape), dtype)
+
+
+def _declare(
+    handler: Callable[..., object],
+    targets: tuple[Target, ...],
+    precedence: int,
+    replace: bool,
+    *,
+    commutative: bool = False,
+    first: bool = False,
+) -> Rule:
+    return Rule.declare(
+        handler,
+        targets,
+        precedence=precedence,
+        commutative=commutative,
+        replace=replace,
+        takes_first=first,
+    )
