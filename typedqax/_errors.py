@@ -2,29 +2,344 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# No text is longer: an error must fit on a screen, whatever the operands are.
+_LONGEST = 3_900
+
+
+def _clipped(text: str) -> str:
+    """`text`, cut where no reader would go on."""
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 20] + "\n... (cut here)"
+
+
+def _listed(first: str, others: Sequence[str]) -> str:
+    """The names of primitives: the first few, and how many more."""
+    names = [f"`{name}`" for name in (first, *others)]
+    shown = names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _shortened(text: str, longest: int) -> str:
+    """`text` on one line, its middle left out when it is long."""
+    if len(text) <= longest:
+        return text
+    half = (longest - 5) // 2
+    return f"{text[:half]} ... {text[-half:]}"
+
 
 class TypedQaxError(Exception):
     """The base of all errors that typedqax raises."""
 
 
 class SignatureError(TypedQaxError, TypeError):
-    """A handler's own signature says something that cannot be dispatched on."""
+    """A handler's own signature says something that cannot be dispatched on.
+
+    Attributes:
+        handler: the handler's name.
+        place: its file and line.
+        problems: what is wrong with it, a sentence each, with what to write instead.
+        role: what it was declared as; a field of an implicit array is read by the same rules.
+    """
+
+    def __init__(
+        self, handler: str, place: str, problems: Sequence[str], role: str = "a handler"
+    ) -> None:
+        super().__init__(handler, place, problems, role)
+        self.handler, self.place, self.problems = handler, place, tuple(problems)
+        self.role = role
+
+    def __str__(self) -> str:
+        lead = f"`{self.handler}` ({self.place}) cannot be {self.role}"
+        if len(self.problems) == 1:
+            return _clipped(f"{lead}: {self.problems[0]}")
+        return _clipped("\n".join([f"{lead}:", *(f"  - {each}" for each in self.problems)]))
 
 
-class AmbiguityError(TypedQaxError, TypeError):
+@dataclass(frozen=True, slots=True)
+class HandlerFacts:
+    """A handler, as an error text shows it.
+
+    Attributes:
+        name: the function's name.
+        signature: its operands with their annotations, as the user wrote them.
+        place: its file and line.
+        origin: the top-level package that it comes from.
+    """
+
+    name: str
+    signature: str
+    place: str
+    origin: str
+
+    def __str__(self) -> str:
+        return f"{self.name}({_shortened(self.signature, 300)})    {self.place}"
+
+
+@dataclass(frozen=True, slots=True)
+class AmbiguousPair:
+    """Two handlers of one primitive that match the same call, neither being more specific.
+
+    Attributes:
+        primitive: the primitive's name.
+        op: how the primitive is written in `ops`; None: it has no op.
+        precedence: the precedence of both.
+        first: the one that was written first.
+        second: the other.
+        witness: a call that both match and nothing settles.
+        mirrored: whether one is the other with its two operands swapped.
+        meet: the operands of a handler that would settle it; None: no single handler says it.
+        opaque: whether validators that cannot be compared are all that tells them apart.
+        partial: handlers that settle a part of the overlap.
+        also: other primitives of which the same holds.
+    """
+
+    primitive: str
+    op: str | None
+    precedence: int
+    first: HandlerFacts
+    second: HandlerFacts
+    witness: str
+    mirrored: bool = False
+    meet: str | None = None
+    opaque: bool = False
+    partial: tuple[HandlerFacts, ...] = ()
+    also: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [
+            f"For {_listed(self.primitive, self.also)}, two handlers of precedence {self.precedence} both match "
+            "and neither is more specific:",
+            f"  (1) {self.first}",
+            f"  (2) {self.second}",
+        ]
+        if self.partial:
+            lines.append("Part of what both match is settled by:")
+            lines += [f"      {each}" for each in self.partial[:3]]
+        lines += [
+            f"For example this call would {'still ' if self.partial else ''}be ambiguous:",
+            f"      {_shortened(self.witness, 300)}",
+        ]
+        remedies = self._remedies()
+        lines.append("Fix it:" if len(remedies) == 1 else "Fix it in one of these ways:")
+        return "\n".join(lines + [f"  - {each}" for each in remedies])
+
+    def _remedies(self) -> list[str]:
+        to = f"ops.{self.op}.to" if self.op else "Rule.declare"
+        remedies = []
+        if self.mirrored:
+            remedies.append(
+                f"keep one of them for both orders of the operands, and drop the other: "
+                f"{to}({self.first.name}, commutative=True)"
+            )
+        if self.meet is not None:
+            remedies.append(
+                "add a handler for exactly what both match, in the same table:\n"
+                f"      def NAME({_shortened(self.meet, 300)}, /, ...): ..."
+                f"      {to}(NAME)"
+            )
+        reason = (
+            "these validators cannot be compared, only precedence= can order them"
+            if self.opaque
+            else "say which wins"
+        )
+        if remedies:
+            reason = f"or {reason}"
+        if self.first.origin != self.second.origin and self.meet is not None:
+            remedies[-1] += (
+                "\n      They come from two packages; in your own program: "
+                f'tq.install(tq.HandlerTable("glue", {to}(NAME)))'
+            )
+        higher = self.precedence + 1
+        remedies.append(
+            f"{reason}: {to}({self.first.name}, precedence={higher}), or {self.second.name}"
+        )
+        return remedies
+
+    def brief(self) -> str:
+        """One line, for when there are many."""
+        return (
+            f"`{self.primitive}`: {self.first.name} ({self.first.place}) and "
+            f"{self.second.name} ({self.second.place}), as in {_shortened(self.witness, 120)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """Two handlers of one primitive for exactly the same operands.
+
+    Attributes:
+        primitive: the primitive's name.
+        op: how the primitive is written in `ops`; None: it has no op.
+        precedence: the precedence of both.
+        first: the one that was there.
+        second: the one that came; the only one there is, where `replace=True` found nothing.
+        missing: whether this is a `replace=True` that found nothing to replace.
+        also: other primitives of which the same holds.
+    """
+
+    primitive: str
+    op: str | None
+    precedence: int
+    first: HandlerFacts
+    second: HandlerFacts
+    missing: bool = False
+    also: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        to = f"ops.{self.op}.to" if self.op else "Rule.declare"
+        if self.missing:
+            return (
+                f"For {_listed(self.primitive, self.also)}, replace=True found no handler of precedence "
+                f"{self.precedence} for exactly these operands:\n"
+                f"  {self.second}\n"
+                f"Leave replace=True out, or declare it after the one that it replaces."
+            )
+        return (
+            f"For {_listed(self.primitive, self.also)}, two handlers of precedence "
+            f"{self.precedence} take "
+            "exactly the same operands:\n"
+            f"  (1) {self.first}\n"
+            f"  (2) {self.second}\n"
+            f"Remove one; or, if (2) is to stand in for (1): "
+            f"{to}({self.second.name}, replace=True)"
+        )
+
+    def brief(self) -> str:
+        """One line, for when there are many."""
+        what = "nothing to replace" if self.missing else f"same operands as {self.first.name}"
+        return f"`{self.primitive}`: {self.second.name} ({self.second.place}): {what}"
+
+
+class RefusedTableError(TypedQaxError, TypeError):
+    """What is wrong with a set of handlers, taken together.
+
+    Attributes:
+        subject: what was refused, a sentence.
+        pairs: the ambiguous pairs, sorted.
+        duplicates: the handlers that are there twice, sorted.
+    """
+
+    def __init__(
+        self,
+        subject: str,
+        pairs: Sequence[AmbiguousPair] = (),
+        duplicates: Sequence[Duplicate] = (),
+    ) -> None:
+        super().__init__(subject, pairs, duplicates)
+        self.subject, self.pairs, self.duplicates = subject, tuple(pairs), tuple(duplicates)
+
+    def __str__(self) -> str:
+        findings = [*self.duplicates, *self.pairs]
+        parts, size = [self.subject], len(self.subject)
+        whole = 0
+        for finding in findings:
+            text = str(finding)
+            if whole and size + len(text) > _LONGEST // 2:
+                break
+            parts.append(text)
+            size += len(text)
+            whole += 1
+        rest = findings[whole:]
+        if rest:
+            parts.append(f"And {len(rest)} more:")
+        for shown, finding in enumerate(rest):
+            text = f"  {finding.brief()}"
+            if size + len(text) > _LONGEST - 300:
+                parts.append(f"  ... and {len(rest) - shown} more")
+                break
+            parts.append(text)
+            size += len(text)
+        return _clipped("\n".join(parts))
+
+
+class AmbiguityError(RefusedTableError):
     """Two handlers match the same operands and neither is more specific."""
 
 
-class DuplicateHandlerError(TypedQaxError, TypeError):
+class DuplicateHandlerError(RefusedTableError):
     """Two handlers accept exactly the same operands at the same precedence."""
 
 
+class AmbiguousAndDuplicateError(AmbiguityError, DuplicateHandlerError):
+    """A set of handlers in which some are ambiguous and others are there twice."""
+
+
+def refusal(
+    subject: str, pairs: Sequence[AmbiguousPair], duplicates: Sequence[Duplicate]
+) -> RefusedTableError:
+    """The one error that says all of it."""
+    if pairs and duplicates:
+        return AmbiguousAndDuplicateError(subject, pairs, duplicates)
+    if pairs:
+        return AmbiguityError(subject, pairs)
+    return DuplicateHandlerError(subject, (), duplicates)
+
+
 class ContractError(TypedQaxError, TypeError):
-    """A field, an operand, a param or a result is not what its annotation says."""
+    """A field, an operand, a param or a result is not what its annotation says.
+
+    Attributes:
+        subject: what broke its contract, with its file and line.
+        problem: what was got, and what was expected.
+        origins: what each axis name stands for, and which operand or field said so.
+        advice: what to do.
+    """
+
+    def __init__(
+        self, subject: str, problem: str, *, origins: Sequence[str] = (), advice: str = ""
+    ) -> None:
+        super().__init__(subject, problem, origins, advice)
+        self.subject, self.problem = subject, problem
+        self.origins, self.advice = tuple(origins), advice
+
+    def __str__(self) -> str:
+        lines = [f"{self.subject} {self.problem}"]
+        lines += [f"    {origin}" for origin in self.origins]
+        if self.advice:
+            lines.append(f"  {self.advice}")
+        return _clipped("\n".join(lines))
 
 
 class ShapeError(TypedQaxError, ValueError):
     """The fields of an implicit array no longer describe an array of its kind."""
+
+    @classmethod
+    def below_event_rank(
+        cls, owner: str, field: str, shape: tuple[int, ...], rank: int
+    ) -> ShapeError:
+        """A field has fewer axes than its annotation names."""
+        return cls(
+            f"{owner}.{field} has shape {shape}, which is {len(shape)} axes, but its annotation "
+            f"names {rank}. An axis that the annotation names was taken away from outside, by "
+            f"slicing, vmap, scan or map over the fields. Index the {owner} itself under "
+            f"use_implicit_args, or map an axis in front of the {rank} that are named."
+        )
+
+    @classmethod
+    def batch_axes(
+        cls,
+        owner: str,
+        field: str,
+        batch: tuple[int, ...],
+        other_field: str,
+        other_batch: tuple[int, ...],
+    ) -> ShapeError:
+        """Two fields have different batch axes."""
+        return cls(
+            f"the fields of {owner} have different batch axes: {field} has {batch} in front of the "
+            f"axes its annotation names, {other_field} has {other_batch}. Each field has the same "
+            f"batch axes, or none."
+        )
+
+    @classmethod
+    def no_array(cls, owner: str, field: str, value: object) -> ShapeError:
+        """A field holds no array, so there is no shape to tell."""
+        return cls(
+            f"{owner}.{field} holds {type(value).__name__}, not an array, so this {owner} has no "
+            f"shape or dtype: it serves as a tree of axes, specs or masks only."
+        )
 
 
 class MaterializationError(TypedQaxError, TypeError):
@@ -32,7 +347,22 @@ class MaterializationError(TypedQaxError, TypeError):
 
 
 class UninitializedAval(TypedQaxError, AttributeError):
-    """The shape or dtype of an implicit array was asked for before it can be known."""
+    """The shape or dtype of an implicit array was asked for and nothing tells it.
+
+    Attributes:
+        owner: the class.
+        reason: why `materialize()` does not tell.
+    """
+
+    def __init__(self, owner: str, reason: str) -> None:
+        self.owner, self.reason = owner, reason
+        super().__init__(
+            f"the shape and dtype of {owner} are not known: none were given, and {reason}. "
+            f"Give them in one of these ways: {owner}(..., shape=..., dtype=...); "
+            f"super().__init__(shape=..., dtype=...) in a hand-written __init__; class attributes "
+            f"default_shape and default_dtype; methods compute_shape() and compute_dtype(); or a "
+            f"materialize() that does not need them."
+        )
 
 
 class MaterializationWarning(UserWarning):

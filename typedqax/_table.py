@@ -1,74 +1,301 @@
-"""Rules and the tables that hold them: sealed whole, or refused whole."""
+"""Handler tables: immutable sets of rules, sealed whole or refused whole."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
+import sys
+import threading
+import weakref
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, final
 
-from typedqax._handler import Handler
+from typedqax._domains import COMMUTATIVE
+from typedqax._errors import AmbiguousPair, Duplicate, TypedQaxError, refusal
+from typedqax._handler import Origin, Place
+from typedqax._ranking import Comparisons, Pair, Ranking, Tie, rank
+from typedqax._relations import meet
+from typedqax._rule import Entry, Rule, Target
+
+__all__ = ["Entry", "HandlerTable", "Rule", "Target"]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One primitive that a rule is for.
+@final
+class HandlerTable:
+    """An immutable set of rules in which every call has at most one best handler.
+
+    It is made of rules and of other tables, in any order, and checked as a whole: when anything
+    is wrong, all of it is reported at once and there is no table.
 
     Attributes:
-        name: the primitive's own name (`prim.name`); `"*"` for what runs before materialization.
-        first: what the handler is given ahead of its operands (an op or a primitive), or None.
-        params: the names of the primitive's params on this JAX; None: not known.
-        arity: how many operands it takes; None: it varies.
-        multiple_results: whether it returns a list.
+        name: what texts call it.
+        rules: all that it was made of, without those that a later run of the same
+            definition has superseded.
+        rankings: by primitive, its handlers in order.
+        origin: where it was made.
     """
 
-    name: str
-    first: object | None = None
-    params: tuple[str, ...] | None = None
-    arity: int | None = None
-    multiple_results: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Rule:
-    """A handler, the primitives it is for, and how it stands to others."""
-
-    handler: Handler
-    targets: tuple[Target, ...]
-    precedence: int = 0
-    commutative: bool = False
-    replace: bool = False
-
-    @classmethod
-    def declare(
-        cls,
-        function: Callable[..., Any],
-        targets: Iterable[Target],
-        *,
-        precedence: int = 0,
-        commutative: bool = False,
-        replace: bool = False,
-        takes_first: bool = False,
-    ) -> Rule:
-        """The rule that `function` computes `targets`.
-
-        Raises:
-            SignatureError: no call could ever reach the function, or it cannot be read.
-        """
-        handler = Handler.of(function, takes_first=takes_first)
-        return cls(handler, tuple(targets), precedence, commutative, replace)
-
-
-class HandlerTable:
-    """An immutable set of rules, without ambiguities."""
-
-    __slots__ = ("__weakref__", "name", "rules")
+    __slots__ = ("__weakref__", "name", "origin", "rankings", "rules", "views")
 
     name: str
     rules: tuple[Rule, ...]
+    rankings: Mapping[str, Ranking]
+    origin: Origin
 
     def __init__(self, name: str, /, *rules_or_tables: Rule | HandlerTable) -> None:
-        self.name = name
-        rules: list[Rule] = []
-        for part in rules_or_tables:
-            rules.extend(part.rules if isinstance(part, HandlerTable) else [part])
-        self.rules = tuple(dict.fromkeys(rules))
+        frame = sys._getframe(1)  # noqa: SLF001  # the caller's module names the table's origin
+        place = Place(frame.f_code.co_filename, frame.f_lineno)
+        origin = Origin.of(frame.f_globals.get("__name__", "__main__"), name, place, frame.f_code)
+        parts = _checked_parts(name, rules_or_tables)
+        rules = current_rules(rule for part in parts for rule in rules_of(part))
+        known = [part.rankings for part in parts if isinstance(part, HandlerTable)]
+        rankings = ranked(rules, known)
+        pairs, duplicates = findings_of(rankings.values())
+        if pairs or duplicates:
+            raise refusal(
+                f"table {name!r} was not registered (nothing changed).", pairs, duplicates
+            )
+        self._fill(name, rules, rankings, origin)
+        _live.add(self)
+
+    def _fill(
+        self,
+        name: str,
+        rules: tuple[Rule, ...],
+        rankings: Mapping[str, Ranking],
+        origin: Origin,
+    ) -> None:
+        for attribute, value in (
+            ("name", name),
+            ("rules", rules),
+            ("rankings", rankings),
+            ("origin", origin),
+            ("views", {}),
+        ):
+            object.__setattr__(self, attribute, value)
+
+    @classmethod
+    def assembled(
+        cls,
+        name: str,
+        rules: tuple[Rule, ...],
+        rankings: Mapping[str, Ranking],
+        origin: Origin,
+    ) -> HandlerTable:
+        """A table whose parts have been checked elsewhere; it may have ties."""
+        table = object.__new__(cls)
+        table._fill(name, rules, rankings, origin)
+        return table
+
+    def __setattr__(self, attribute: str, value: object) -> None:
+        raise AttributeError(
+            f"a HandlerTable never changes; compose a new one: HandlerTable(name, {self.name}, ...)"
+        )
+
+    def __delattr__(self, attribute: str) -> None:
+        self.__setattr__(attribute, None)
+
+    def entries(self, primitive: str) -> tuple[Entry, ...]:
+        """The handlers of a primitive, each before all that it beats."""
+        ranking = self.rankings.get(primitive)
+        return () if ranking is None else ranking.entries
+
+    @property
+    def primitives(self) -> tuple[str, ...]:
+        """The names of the primitives that it has handlers for, sorted."""
+        return tuple(sorted(self.rankings))
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        rules = f"{len(self.rules)} rule{'' if len(self.rules) == 1 else 's'}"
+        shown = ", ".join(self.primitives[:8]) + (", ..." if len(self.primitives) > 8 else "")
+        return f"<HandlerTable {self.name!r}: {rules} for {shown or 'nothing'}>"
+
+    def __reduce__(self) -> Any:
+        raise TypedQaxError(
+            f"a HandlerTable is not pickled; import the module that makes {self.name!r} instead"
+        )
+
+    def __copy__(self) -> HandlerTable:
+        return self
+
+    def __deepcopy__(self, memo: object) -> HandlerTable:
+        return self
+
+
+def _checked_parts(
+    name: object, parts: tuple[object, ...]
+) -> tuple[Rule | HandlerTable, ...]:
+    """`parts`, after asking that each is what a table is made of."""
+    if not isinstance(name, str):
+        raise TypedQaxError(
+            f"the first argument of HandlerTable is its name, a string; got {type(name).__name__}"
+        )
+    for part in parts:
+        if not isinstance(part, (Rule, HandlerTable)):
+            called = getattr(part, "__name__", None) or type(part).__name__
+            raise TypedQaxError(
+                f"table {name!r} is made of rules and tables; {called!r} is neither. "
+                f"Say what it handles: ops.<primitive>.to({called})"
+            )
+    return tuple(part for part in parts if isinstance(part, (Rule, HandlerTable)))
+
+
+class _LiveTables:
+    """All sealed tables that still exist, for reports about what is declared but not installed."""
+
+    def __init__(self) -> None:
+        self._tables: weakref.WeakSet[HandlerTable] = weakref.WeakSet()
+        self._lock = threading.Lock()
+
+    def add(self, table: HandlerTable) -> None:
+        with self._lock:
+            self._tables.add(table)
+
+    def sorted(self) -> list[HandlerTable]:
+        with self._lock:
+            return sorted(self._tables, key=lambda table: table.origin.serial)
+
+
+_live = _LiveTables()
+
+
+def live_tables() -> list[HandlerTable]:
+    """Every sealed table that still exists, in the order of declaration."""
+    return _live.sorted()
+
+
+def rules_of(part: Rule | HandlerTable) -> tuple[Rule, ...]:
+    """The rules that a part of a table brings."""
+    return part.rules if isinstance(part, HandlerTable) else (part,)
+
+
+def current_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """`rules`, each once, without those whose definition has come again since."""
+    distinct = tuple(dict.fromkeys(rules))
+    by_name: dict[tuple[str, str], list[Rule]] = defaultdict(list)
+    for rule in distinct:
+        origin = rule.handler.origin
+        by_name[origin.module, origin.qualname].append(rule)
+    superseded = {
+        old
+        for alike in by_name.values()
+        if len(alike) > 1
+        for old in alike
+        if any(new.handler.origin.supersedes(old.handler.origin) for new in alike)
+    }
+    return tuple(rule for rule in distinct if rule not in superseded)
+
+
+def ranked(
+    rules: Sequence[Rule], known: Sequence[Mapping[str, Ranking]] = ()
+) -> dict[str, Ranking]:
+    """The rankings of all primitives that `rules` are for; `known` ones are used again."""
+    by_primitive: dict[str, list[Entry]] = defaultdict(list)
+    for rule in rules:
+        for entry in rule.entries:
+            by_primitive[entry.target.name].append(entry)
+    comparisons = Comparisons(rules)
+    found = {}
+    for primitive, entries in by_primitive.items():
+        have = [each[primitive] for each in known if primitive in each]
+        declared = frozenset(entries)
+        same = (each for each in have if each.declared == declared and each.current)
+        found[primitive] = next(same, None) or rank(primitive, entries, have, comparisons)
+    return found
+
+
+def findings_of(
+    rankings: Iterable[Ranking],
+) -> tuple[list[AmbiguousPair], list[Duplicate]]:
+    """What is wrong with these rankings, sorted; one finding for all primitives of a group."""
+    ties: dict[tuple[Rule, Rule], list[tuple[Ranking, Tie]]] = defaultdict(list)
+    doubles: dict[tuple[Rule | None, Rule], list[tuple[Ranking, Pair | Entry]]] = defaultdict(list)
+    for ranking in sorted(rankings, key=lambda each: each.primitive):
+        for tie in ranking.ties:
+            ties[tie.first.rule, tie.second.rule].append((ranking, tie))
+        for pair in ranking.duplicates:
+            doubles[pair[0].rule, pair[1].rule].append((ranking, pair))
+        for entry in ranking.idle:
+            doubles[None, entry.rule].append((ranking, entry))
+    pairs = [_ambiguous_pair(found) for found in ties.values()]
+    duplicates = [_duplicate(found) for found in doubles.values()]
+    return (
+        sorted(pairs, key=lambda each: (each.primitive, each.first.place, each.second.place)),
+        sorted(duplicates, key=lambda each: (each.primitive, each.first.place, each.second.place)),
+    )
+
+
+def _ambiguous_pair(found: Sequence[tuple[Ranking, Tie]]) -> AmbiguousPair:
+    tie = found[0][1]
+    return ambiguous_pair(
+        tie.first,
+        tie.second,
+        f"{tie.first.target.name}({', '.join(map(str, tie.witness))})",
+        partial=tie.partial,
+        also=tuple(ranking.primitive for ranking, _ in found[1:]),
+    )
+
+
+def ambiguous_pair(
+    first: Entry,
+    second: Entry,
+    witness: str,
+    *,
+    partial: Sequence[Entry] = (),
+    also: tuple[str, ...] = (),
+) -> AmbiguousPair:
+    """The facts about two handlers of which neither is more specific."""
+    a, b = first.signature, second.signature
+    settling = meet(a, b, first.calls.domain)
+    return AmbiguousPair(
+        primitive=first.target.name,
+        op=first.target.attribute,
+        precedence=first.precedence,
+        first=first.handler.facts(),
+        second=second.handler.facts(),
+        witness=witness,
+        mirrored=_mirrored(first, second),
+        meet=None if settling is None else settling.render(),
+        opaque=a.has_predicates and b.has_predicates,
+        partial=tuple(entry.handler.facts() for entry in partial),
+        also=also,
+    )
+
+
+def _mirrored(first: Entry, second: Entry) -> bool:
+    """Whether one handler, for both orders, could stand for both."""
+    if first.target.name not in COMMUTATIVE or first.rule.commutative or second.rule.commutative:
+        return False
+    a, b = first.signature, second.signature
+    two = all(each.fixed_arity == 2 and not each.variadic for each in (a, b))
+    if not two:
+        return False
+    mirror, calls = a.mirrored(), first.calls
+    return calls.outside(mirror, b) is None and calls.outside(b, mirror) is None
+
+
+def _duplicate(found: Sequence[tuple[Ranking, Pair | Entry]]) -> Duplicate:
+    what = found[0][1]
+    first, second = (what, what) if isinstance(what, Entry) else what
+    if first.rule.replace and not second.rule.replace:
+        first, second = second, first
+    return Duplicate(
+        primitive=first.target.name,
+        op=first.target.attribute,
+        precedence=first.precedence,
+        first=first.handler.facts(),
+        second=second.handler.facts(),
+        missing=isinstance(what, Entry),
+        also=tuple(ranking.primitive for ranking, _ in found[1:]),
+    )
+
+
+def entries_of(rankings: Iterable[Ranking]) -> Iterator[Entry]:
+    """All entries that stand in some rankings."""
+    for ranking in rankings:
+        yield from ranking.entries
