@@ -177,7 +177,7 @@ def parse_dims(text: str) -> Dims:
     section: Section | None = None
     if "{" in text or "}" in text:
         raise AnnotationError(
-            f"the axes {text!r} depend on the value of an argument ({{...}})",
+            f"the axes {text!r} are value-dependent ({{...}} is the value of an argument)",
             "dispatch sees class, dtype and shape only: name the axis, and check the value in "
             "the handler",
         )
