@@ -1,0 +1,326 @@
+"""The shape and dtype of an implicit array: given, computed, or derived from `materialize`."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from typedqax import _jax
+from typedqax._annotations import AnnotationError, event_rank, field_patterns
+from typedqax._errors import ShapeError, SignatureError, UninitializedAval
+from typedqax._signature import ArrayPattern, Dense, Operand
+from typedqax._value import (
+    EXTENT,
+    ImplicitValue,
+    auxiliary_data,
+    child_values,
+    field_names,
+    is_value,
+    with_children,
+)
+
+_DERIVED_LIMIT = 1024
+"""How many shapes and dtypes a class remembers; more than a program has, and bounded."""
+
+
+class Derived(NamedTuple):
+    """The shape without batch axes, and the dtype, of an implicit array."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+class FieldLayout(NamedTuple):
+    """What the annotation of an array field says.
+
+    Attributes:
+        patterns: the alternatives of the annotation; None where it is not an array's.
+        rank: how many axes the annotation names; None where it leaves that open.
+    """
+
+    patterns: tuple[ArrayPattern, ...] | None
+    rank: int | None
+
+
+def field_layouts(cls: type[ImplicitValue]) -> Mapping[str, FieldLayout]:
+    """What the annotations of the array fields of `cls` say.
+
+    Raises:
+        SignatureError: an annotation is no valid shape, or names something that does not exist.
+    """
+    layouts: Mapping[str, FieldLayout] | None = cls.__dict__.get("_field_layouts")
+    if layouts is None:
+        annotations = _child_annotations(cls)
+        layouts = {}
+        for name, annotation in annotations.items():
+            try:
+                patterns = field_patterns(annotation)
+            except AnnotationError as error:
+                raise _field_error(cls, name, str(error)) from error
+            rank = None if patterns is None else event_rank(patterns)
+            layouts[name] = FieldLayout(patterns, rank)
+        cls._field_layouts = layouts  # type: ignore[attr-defined]  # memo of the class
+    return layouts
+
+
+def _child_annotations(cls: type[ImplicitValue]) -> dict[str, Any]:
+    children = field_names(cls).children
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        raw = base.__dict__.get("__annotations__", {})
+        if not any(name in raw for name in children):
+            continue
+        local_names = {
+            **base.__dict__.get("_defining_locals", {}),
+            **base.__dict__,
+            base.__name__: base,
+        }
+        try:
+            resolved = inspect.get_annotations(base, locals=local_names, eval_str=True)
+        except NameError as error:
+            raise _field_error(
+                base,
+                "...",
+                f"an annotation names {error.name!r}, which does not exist there; import it (not "
+                f"only under TYPE_CHECKING), or define it before the class is first used",
+            ) from error
+        found.update({name: resolved[name] for name in children if name in resolved})
+    return found
+
+
+def _field_error(cls: type[ImplicitValue], name: str, problem: str) -> SignatureError:
+    return SignatureError(
+        f"{cls.__qualname__}.{name}", _place_of(cls), [problem], role="an array field"
+    )
+
+
+def _place_of(cls: type) -> str:
+    try:
+        file = inspect.getsourcefile(cls)
+        _, line = inspect.getsourcelines(cls)
+    except (OSError, TypeError):
+        return cls.__module__
+    return f"{file}:{line}"
+
+
+# --- values --------------------------------------------------------------------------------------
+
+
+def is_array_like(value: Any) -> bool:
+    """Whether `value` has a shape and a dtype: an array, a tracer, a ShapeDtypeStruct."""
+    return is_value(value) or (hasattr(value, "shape") and hasattr(value, "dtype"))
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The shape of an array, dense or implicit."""
+    return tuple(value.shape)
+
+
+def describe(value: Any) -> Operand:
+    """What `value` is dispatched as."""
+    if is_value(value):
+        derived = derive(value)
+        cls = type(value)
+        return Operand(cls, _jax.dtype_name(derived.dtype), batch_shape(value) + derived.shape)
+    aval = value if isinstance(value, jax.ShapeDtypeStruct) else jax.typeof(value)
+    dtype = getattr(aval, "dtype", None)
+    if dtype is None:  # a token, a reference to mutable state
+        return Operand(Dense, "other", ())
+    return Operand(Dense, _jax.dtype_name(dtype), tuple(aval.shape))
+
+
+def aval_of(value: ImplicitValue) -> _jax.ShapedArray:
+    """The abstract value that `value` stands for; strongly typed."""
+    derived = derive(value)
+    return _jax.shaped_array(batch_shape(value) + derived.shape, derived.dtype)
+
+
+def batch_shape(value: ImplicitValue) -> tuple[int, ...]:
+    """The axes that the leaves of `value` have in front of those their annotations name.
+
+    Raises:
+        ShapeError: a field has fewer axes than its annotation names (an event axis was sliced), or
+            the fields disagree about their batch axes.
+    """
+    found: tuple[int, ...] = ()
+    found_in = ""
+    layouts = field_layouts(type(value))
+    for name, field in child_values(value):
+        layout = layouts.get(name)
+        if layout is None or layout.rank is None or not is_array_like(field):
+            continue
+        shape = shape_of(field)
+        extra = len(shape) - layout.rank
+        if extra < 0:
+            raise ShapeError.below_event_rank(type(value).__name__, name, shape, layout.rank)
+        batch = shape[:extra]
+        if not batch:
+            continue
+        if found and batch != found:
+            raise ShapeError.batch_axes(type(value).__name__, found_in, found, name, batch)
+        found, found_in = batch, name
+    return found
+
+
+def batched_fields(value: ImplicitValue, batch: tuple[int, ...]) -> frozenset[str]:
+    """The fields that carry the batch axes (the others are shared)."""
+    if not batch:
+        return frozenset()
+    layouts = field_layouts(type(value))
+    return frozenset(
+        name
+        for name, field in child_values(value)
+        if name in layouts
+        and (rank := layouts[name].rank) is not None
+        and is_array_like(field)
+        and len(shape_of(field)) > rank
+    )
+
+
+# --- derivation ----------------------------------------------------------------------------------
+
+
+class _Active(threading.local):
+    """The derivations under way in a thread, so that one that needs itself is told so."""
+
+    def __init__(self) -> None:
+        self.keys: set[Any] = set()
+
+
+_active = _Active()
+
+
+def derive(value: ImplicitValue) -> Derived:
+    """The shape (without batch axes) and the dtype of `value`.
+
+    They are those given at construction, or the class's `default_shape` and `default_dtype`, or
+    what `compute_shape()` and `compute_dtype()` give, or those of `materialize()`, which is then
+    evaluated abstractly. Nothing is stored in the value: only the class remembers, per field shapes.
+
+    Raises:
+        UninitializedAval: none of these ways tells.
+        ShapeError: a field has fewer axes than its annotation names.
+    """
+    cls = type(value)
+    state = value.__dict__
+    shape, dtype = state.get("_given_shape"), state.get("_given_dtype")
+    if not field_names(cls).children:
+        shape = _extent_shape(value)
+    if shape is None:
+        shape = getattr(cls, "default_shape", None)
+    if dtype is None:
+        default = getattr(cls, "default_dtype", None)
+        dtype = None if default is None else _as_dtype(default)
+    if shape is not None and dtype is not None:
+        return Derived(shape, dtype)
+    derived = _remembered(value)
+    return Derived(
+        derived.shape if shape is None else shape, derived.dtype if dtype is None else dtype
+    )
+
+
+def _extent_shape(value: ImplicitValue) -> tuple[int, ...] | None:
+    extent = value.__dict__.get(EXTENT)
+    if extent is None:
+        return None
+    if not is_array_like(extent):
+        raise ShapeError.no_array(type(value).__name__, "shape", extent)
+    return shape_of(extent)[:-1]
+
+
+def _as_dtype(dtype: Any) -> np.dtype[Any]:
+    if isinstance(dtype, np.dtype) or jax.dtypes.issubdtype(dtype, jax.dtypes.extended):
+        return dtype  # type: ignore[no-any-return]  # an extended dtype serves as one
+    return jax.dtypes.canonicalize_dtype(np.dtype(dtype))
+
+
+def _remembered(value: ImplicitValue) -> Derived:
+    cls = type(value)
+    batch = batch_shape(value)
+    batched = batched_fields(value, batch)
+    shadows: dict[str, Any] = {}
+    key_parts: list[Any] = [auxiliary_data(value)]
+    for name, field in child_values(value):
+        shadow = jax.tree.map(
+            lambda leaf, name=name: _shadow(
+                cls.__name__, name, leaf, len(batch) if name in batched else 0
+            ),
+            field,
+            is_leaf=is_value,
+        )
+        shadows[name] = shadow
+        leaves, tree = jax.tree.flatten(shadow)
+        key_parts.append((tree, *[(leaf.shape, leaf.dtype) for leaf in leaves]))
+    if EXTENT in value.__dict__:
+        key_parts.append(_extent_shape(value))
+    key = tuple(key_parts)
+    memo: dict[Any, Derived] = cls.__dict__.get("_derived") or _new_memo(cls)
+    derived = memo.get(key)
+    if derived is None:
+        derived = _evaluate(value, shadows, (id(cls), key))
+        if len(memo) >= _DERIVED_LIMIT:
+            memo.clear()
+        memo[key] = derived
+    return derived
+
+
+def _new_memo(cls: type[ImplicitValue]) -> dict[Any, Derived]:
+    memo: dict[Any, Derived] = {}
+    cls._derived = memo  # type: ignore[attr-defined]  # memo of the class
+    return memo
+
+
+def _shadow(cls: str, name: str, leaf: Any, batch: int) -> jax.ShapeDtypeStruct:
+    """The dense stand-in of a field, without its batch axes."""
+    if not is_array_like(leaf):
+        if isinstance(leaf, (bool, int, float, complex)):
+            aval = jax.typeof(_jax.canonicalize(leaf))
+            return jax.ShapeDtypeStruct(aval.shape, aval.dtype)
+        raise ShapeError.no_array(cls, name, leaf)
+    return jax.ShapeDtypeStruct(shape_of(leaf)[batch:], leaf.dtype)
+
+
+def _evaluate(value: ImplicitValue, shadows: dict[str, Any], key: Any) -> Derived:
+    cls = type(value)
+    if key in _active.keys:
+        raise UninitializedAval(cls.__name__, "its materialize() asks for the shape or dtype itself")
+    found: dict[str, Any] = {}
+
+    def run(children: dict[str, Any]) -> None:
+        shadow = with_children(value, children)
+        for ask, name in ((_overridden(shadow, "compute_shape"), "shape"),
+                          (_overridden(shadow, "compute_dtype"), "dtype")):
+            if ask is not None:
+                found[name] = ask()
+        if len(found) < 2:  # noqa: PLR2004  # shape and dtype
+            dense = shadow.materialize()  # type: ignore[attr-defined]  # of ImplicitArray
+            if not is_array_like(dense):
+                raise TypeError(f"materialize() gave {type(dense).__name__}, not an array")
+            found.setdefault("shape", dense.shape)
+            found.setdefault("dtype", dense.dtype)
+
+    _active.keys.add(key)
+    try:
+        jax.eval_shape(run, shadows)
+    except (UninitializedAval, ShapeError):
+        raise
+    except Exception as error:
+        raise UninitializedAval(
+            cls.__name__, f"evaluating it abstractly failed with {type(error).__name__}: {error}"
+        ) from error
+    finally:
+        _active.keys.discard(key)
+    return Derived(tuple(found["shape"]), _as_dtype(found["dtype"]))
+
+
+def _overridden(value: ImplicitValue, name: str) -> Any:
+    """The method `name` of `value` where its class, not the base, defines it."""
+    method = getattr(type(value), name, None)
+    if method is None or getattr(method, "_is_base_default", False):
+        return None
+    return getattr(value, name)

@@ -1,0 +1,456 @@
+"""Contracts, decided by beartype: fields, operands, params and results against their annotations.
+
+beartype decides the first time that something is met; what it accepted is remembered by class,
+dtype and shape. Which handler runs never depends on a contract.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import ContextDecorator
+from contextvars import ContextVar, Token
+from dataclasses import replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import jax
+import numpy as np
+from beartype.door import is_bearable
+
+from typedqax import _jax
+from typedqax._annotations import AnnotationError, ResultPattern, instantiate, result_patterns
+from typedqax._aval import aval_of, batch_shape, describe, field_layouts, is_array_like
+from typedqax._dispatch import Candidate
+from typedqax._errors import ContractError
+from typedqax._handler import Handler
+from typedqax._hints import UnresolvedHintError, type_hints
+from typedqax._jax import Params, Primitive
+from typedqax._signature import (
+    ArrayPattern,
+    Dense,
+    Match,
+    Operand,
+    Parameter,
+    Signature,
+    shown_class,
+)
+from typedqax._value import ImplicitValue, child_values, is_value
+
+_REMEMBERED = 4096
+"""How many accepted calls a handler, or values a class, remembers: bounded, dropped at once."""
+
+_enabled: ContextVar[bool] = ContextVar(
+    "typedqax_checks", default=os.environ.get("TYPEDQAX_CHECKS", "on").lower() not in ("off", "0")
+)
+
+
+class checks(ContextDecorator):  # noqa: N801  # used as a verb: with checks(False)
+    """A block, or a function, in which contracts are checked (the default) or are not.
+
+    Which handler runs is the same either way. The environment variable `TYPEDQAX_CHECKS=off`
+    turns them off for a whole process.
+
+    Example:
+        >>> import typedqax as tq
+        >>> with tq.checks(False):
+        ...     pass
+    """
+
+    def __init__(self, enabled: bool, /) -> None:  # noqa: FBT001  # the only thing it says
+        self._wanted = enabled
+        self._tokens: list[Token[bool]] = []
+
+    def __enter__(self) -> None:
+        self._tokens.append(_enabled.set(self._wanted))
+
+    def __exit__(self, *exc_info: object) -> None:
+        _enabled.reset(self._tokens.pop())
+
+
+def checks_enabled() -> bool:
+    """Whether contracts are checked here."""
+    return _enabled.get()
+
+
+# --- fields --------------------------------------------------------------------------------------
+
+
+def check_fields(value: ImplicitValue) -> None:
+    """The fields of a new implicit array against their annotations, axis names shared.
+
+    Nothing is checked where a field holds no array: such a value is a tree of axes, specs or masks.
+
+    Raises:
+        ContractError: a field is not what its annotation says, or two disagree about an axis.
+        ShapeError: the fields have different batch axes.
+    """
+    if not _enabled.get():
+        return
+    fields = _annotated_fields(value)
+    if not fields or not all(is_array_like(field) for _, field, _ in fields):
+        return
+    cls = type(value)
+    described = [describe(field) for _, field, _ in fields]
+    accepted: dict[Any, Match] = cls.__dict__.get("_accepted_fields") or _new_memo(cls)
+    key = tuple(described)
+    if key in accepted:
+        return
+    batch = len(batch_shape(value))
+    layouts = field_layouts(cls)
+    events = [
+        _without_batch(operand, layouts[name].rank, batch)
+        for operand, (name, _, _) in zip(described, fields, strict=True)
+    ]
+    match = _match_fields(cls, fields, events)
+    for (name, _, _), pattern, event in zip(fields, match.patterns, events, strict=True):
+        hint = instantiate(_class_free(pattern), match.bindings)
+        if not is_bearable(_Standing(event), hint):
+            raise ContractError(
+                f"{cls.__name__}.{name}",
+                f"holds {event}, annotated {pattern.text}.",
+                origins=_origins(match, [n for n, _, _ in fields]),
+            )
+    if len(accepted) >= _REMEMBERED:
+        accepted.clear()
+    accepted[key] = match
+
+
+def _annotated_fields(
+    value: ImplicitValue,
+) -> list[tuple[str, Any, tuple[ArrayPattern, ...]]]:
+    layouts = field_layouts(type(value))
+    return [
+        (name, field, patterns)
+        for name, field in child_values(value)
+        if name in layouts and (patterns := layouts[name].patterns) is not None
+    ]
+
+
+def _new_memo(cls: type[ImplicitValue]) -> dict[Any, Match]:
+    memo: dict[Any, Match] = {}
+    cls._accepted_fields = memo  # type: ignore[attr-defined]  # memo of the class
+    return memo
+
+
+def _without_batch(operand: Operand, rank: int | None, batch: int) -> Operand:
+    if rank is None or len(operand.shape) <= rank or not batch:
+        return operand
+    return replace(operand, shape=operand.shape[batch:])
+
+
+def _match_fields(
+    cls: type, fields: Sequence[tuple[str, Any, tuple[ArrayPattern, ...]]], events: list[Operand]
+) -> Match:
+    signature = Signature.of(*[
+        Parameter(name, patterns, text=patterns[0].text) for name, _, patterns in fields
+    ])
+    match = signature.match(events)
+    if match is None:
+        names = [name for name, _, _ in fields]
+        shown = ", ".join(f"{n}={o}" for n, o in zip(names, events, strict=True))
+        raise ContractError(
+            f"{cls.__name__}({shown}):",
+            _in_terms_of(names, signature.mismatch(events)) + ".",
+            origins=[f"{name}: {patterns[0].text}" for name, _, patterns in fields],
+        )
+    return match
+
+
+def _in_terms_of(names: Sequence[str], reason: str) -> str:
+    """`reason` with the fields' names in place of operand numbers."""
+    return re.sub(r"operand (\d+)", lambda found: names[int(found[1]) - 1], reason)
+
+
+def _class_free(pattern: ArrayPattern) -> ArrayPattern:
+    """`pattern` for a stand-in that has a dtype and a shape; its class was matched before."""
+    return replace(pattern, classes=frozenset({Dense}), predicates=())
+
+
+class _Standing:
+    """A stand-in with the dtype and shape of an operand, for beartype to look at."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, operand: Operand) -> None:
+        self.dtype, self.shape = operand.dtype, operand.shape
+
+
+def _origins(match: Match, names: Sequence[str]) -> list[str]:
+    """What each axis name stands for, and which operand said so."""
+    shown = []
+    for name, origin in match.origins.items():
+        if name not in match.bindings:
+            continue
+        operand, pattern = match.operands[origin.operand], match.patterns[origin.operand]
+        shown.append(
+            f"{name} = {match.bindings[name]}  from {names[origin.operand]}: "
+            f"{pattern.text or shown_class(operand.cls)}, axis {origin.axis} of {operand}"
+        )
+    return shown
+
+
+# --- materialize ---------------------------------------------------------------------------------
+
+
+def check_materialized(value: ImplicitValue, dense: Any) -> None:
+    """What `materialize` gave, against the array's shape and dtype and the method's annotation.
+
+    Raises:
+        ContractError: it differs.
+    """
+    if not _enabled.get():
+        return
+    name = f"{type(value).__name__}.materialize"
+    if not is_array_like(dense):
+        raise ContractError(name, f"gave {_shown(dense)}; an array is due.")
+    aval, got = aval_of(value), describe(dense)
+    expected = Operand(Dense, _jax.dtype_name(aval.dtype), tuple(aval.shape))
+    if (got.dtype, got.shape) != (expected.dtype, expected.shape):
+        raise ContractError(
+            name,
+            f"gave {got}, but this {type(value).__name__} is {expected}.",
+            advice="The shape and dtype given, or computed, have to be those of materialize().",
+        )
+    result = _materialize_result(type(value))
+    if result is None or result.items is None:
+        return
+    fields = _annotated_fields(value)
+    if not all(is_array_like(field) for _, field, _ in fields):
+        return
+    operands = [describe(field) for _, field, _ in fields]
+    match = _match_fields(type(value), fields, operands)
+    if not any(_bears(got, dense, pattern, match.bindings) for pattern in result.items[0]):
+        raise ContractError(
+            name,
+            f"gave {got}, annotated {result.text}.",
+            origins=_origins(match, [n for n, _, _ in fields]),
+        )
+
+
+def _materialize_result(cls: type[ImplicitValue]) -> ResultPattern | None:
+    if "_materialize_result" not in cls.__dict__:
+        function = cls.materialize  # type: ignore[attr-defined]  # every subclass has it
+        try:
+            annotation = type_hints(function).get("return", Any)
+            found = result_patterns(annotation)
+        except (UnresolvedHintError, AnnotationError) as error:
+            raise ContractError(
+                f"{cls.__name__}.materialize", f"has a return annotation that says no array: {error}."
+            ) from error
+        cls._materialize_result = found  # type: ignore[attr-defined]  # memo of the class
+    result: ResultPattern | None = cls.__dict__["_materialize_result"]
+    return result
+
+
+def _bears(
+    got: Operand, value: Any, pattern: ArrayPattern, bindings: Mapping[str, Any]
+) -> bool:
+    if got.cls.__mro__ and pattern.classes.isdisjoint(got.cls.__mro__):
+        return False
+    hint = instantiate(_class_free(pattern), bindings)
+    return bool(is_bearable(_Standing(got), hint)) and all(
+        predicate.is_valid(value) for predicate in pattern.predicates
+    )
+
+
+# --- handlers ------------------------------------------------------------------------------------
+
+
+_accepted_results: WeakKeyDictionary[Handler, dict[Any, tuple[Operand, ...]]] = WeakKeyDictionary()
+
+
+def check_call(candidate: Candidate, operands: tuple[Operand, ...], params: Params) -> None:
+    """The operands and the named params of a handler against its annotations.
+
+    Raises:
+        ContractError: one is not what its annotation says.
+    """
+    if not _enabled.get():
+        return
+    handler, match = candidate.entry.handler, candidate.match
+    for name, hint in handler.param_hints.items():
+        if name in params and not is_bearable(params[name], hint):
+            raise ContractError(
+                f"the param {name!r} of {handler.name} ({handler.place})",
+                f"is {_shown(params[name])}, annotated {_hint_text(hint)}.",
+            )
+    for operand, pattern in zip(operands, match.patterns, strict=True):
+        hint = instantiate(_class_free(pattern), match.bindings)
+        if not is_bearable(_Standing(operand), hint):
+            raise ContractError(
+                f"an operand of {handler.name} ({handler.place})",
+                f"is {operand}, annotated {pattern.text}.",
+                origins=_origins(match, _operand_names(handler, len(operands), candidate.swapped)),
+            )
+
+
+def check_results(
+    primitive: Primitive,
+    candidate: Candidate,
+    operands: tuple[Operand, ...],
+    params: Params,
+    result: Any,
+    avals: Sequence[Any],
+) -> list[Any]:
+    """What a handler gave, as a list of strongly typed arrays, after its contracts.
+
+    It is compared with the handler's return annotation, its axis names standing for the sizes that
+    the operands have, and with the shape and dtype that the primitive itself would give.
+
+    Raises:
+        ContractError: it differs from either.
+    """
+    handler = candidate.entry.handler
+    results = _as_list(primitive, handler, result)
+    if not _enabled.get():
+        return [_strong(item) for item in results]
+    got = tuple([describe(item) for item in results])
+    key = (primitive.name, operands, _frozen(params))
+    accepted = _accepted_results.get(handler)
+    if accepted is None:
+        accepted = _accepted_results[handler] = {}
+    if key[-1] is None or accepted.get(key) != got:
+        check_call(candidate, operands, params)
+        _check_annotation(primitive, candidate, operands, results, got)
+        _check_primitive(primitive, handler, operands, params, got, avals)
+        if len(accepted) >= _REMEMBERED:
+            accepted.clear()
+        if key[-1] is not None:
+            accepted[key] = got
+    return [_strong(item) for item in results]
+
+
+def _frozen(params: Params) -> tuple[tuple[str, Any], ...] | None:
+    """`params` as part of a key; None where one cannot be hashed."""
+    frozen = tuple(params.items())
+    try:
+        hash(frozen)
+    except TypeError:
+        return None
+    return frozen
+
+
+def _as_list(primitive: Primitive, handler: Handler, result: Any) -> list[Any]:
+    subject = f"handler {handler.name} for `{primitive.name}` ({handler.place})"
+    if primitive.multiple_results:
+        if not isinstance(result, (list, tuple)):
+            raise ContractError(
+                subject,
+                f"returned {_shown(result)}; `{primitive.name}` has several results: return a list "
+                f"or tuple of arrays.",
+            )
+        items = list(result)
+    else:
+        items = [result]
+    return [_as_array(subject, primitive, item) for item in items]
+
+
+def _as_array(subject: str, primitive: Primitive, item: Any) -> Any:
+    if is_value(item) or isinstance(item, (jax.Array, np.ndarray, np.generic)):
+        return item
+    if isinstance(item, jax.core.Tracer):
+        return item
+    advice = ""
+    if item is None:
+        advice = "Return the array; to decline the call, return typedqax.DECLINE."
+    elif isinstance(item, (list, tuple)) and not primitive.multiple_results:
+        advice = f"`{primitive.name}` has one result."
+    elif isinstance(item, (bool, int, float, complex)):
+        advice = "Return an array of the result's shape and dtype."
+    raise ContractError(subject, f"returned {_shown(item)}; an array is due.", advice=advice)
+
+
+def _strong(item: Any) -> Any:
+    if is_value(item):
+        return item
+    aval = jax.typeof(item)
+    if getattr(aval, "weak_type", False):
+        return jax.lax.convert_element_type(item, aval.dtype)
+    return item
+
+
+def _check_annotation(
+    primitive: Primitive,
+    candidate: Candidate,
+    operands: tuple[Operand, ...],
+    results: Sequence[Any],
+    got: tuple[Operand, ...],
+) -> None:
+    handler, match = candidate.entry.handler, candidate.match
+    pattern = handler.result
+    if pattern.items is None:
+        return
+    items = pattern.items * len(got) if pattern.repeated else pattern.items
+    subject = f"handler {handler.name} for `{primitive.name}` ({handler.place})"
+    if len(items) != len(got):
+        raise ContractError(
+            subject, f"returned {len(got)} arrays, annotated {pattern.text or len(items)}."
+        )
+    for value, operand, alternatives in zip(results, got, items, strict=True):
+        if any(_bears(operand, value, each, match.bindings) for each in alternatives):
+            continue
+        raise ContractError(
+            subject,
+            f"returned {operand}, annotated {pattern.text}{_expected(alternatives, match)}.",
+            origins=_origins(match, _operand_names(handler, len(operands), candidate.swapped)),
+        )
+
+
+def _expected(alternatives: Sequence[ArrayPattern], match: Match) -> str:
+    """The annotation with sizes in place of names, where there is one alternative."""
+    if len(alternatives) != 1 or alternatives[0].dims.is_free:
+        return ""
+    hint = instantiate(_class_free(alternatives[0]), match.bindings)
+    return f", which here is [{hint.dim_str.replace(' ', ',')}]"
+
+
+def _operand_names(handler: Handler, count: int, swapped: bool) -> list[str]:  # noqa: FBT001
+    names = [name.lstrip("*") for name in handler.operands]
+    names += [names[-1] if names else "operand"] * (count - len(names))
+    names = names[:count]
+    return names[::-1] if swapped else names
+
+
+def _check_primitive(
+    primitive: Primitive,
+    handler: Handler,
+    operands: tuple[Operand, ...],
+    params: Params,
+    got: tuple[Operand, ...],
+    avals: Sequence[Any],
+) -> None:
+    expected = _jax.out_avals(primitive, avals, params)
+    if expected is None:
+        return
+    due = [
+        Operand(Dense, _jax.dtype_name(aval.dtype), tuple(aval.shape))
+        for aval in expected
+        if hasattr(aval, "dtype")
+    ]
+    if len(due) == len(got) and all(
+        (a.dtype, a.shape) == (b.dtype, b.shape) for a, b in zip(got, due, strict=True)
+    ):
+        return
+    call = f"{primitive.name}({', '.join(map(str, operands))})"
+    raise ContractError(
+        f"handler {handler.name} for `{primitive.name}` ({handler.place})",
+        f"returned {', '.join(map(str, got))}, but {call} is {', '.join(map(str, due))}.",
+        advice="A handler stands for the primitive: its result has the same shape and dtype.",
+    )
+
+
+def _shown(value: Any) -> str:
+    """A value without its contents."""
+    if is_array_like(value):
+        return str(describe(value))
+    if value is None or isinstance(value, (bool, int, float, complex, str)):
+        return repr(value)[:80]
+    if isinstance(value, (list, tuple)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"an object of type {type(value).__name__}"
+
+
+def _hint_text(hint: object) -> str:
+    return getattr(hint, "__name__", None) or str(hint).replace("typing.", "")

@@ -1,0 +1,34 @@
+"""What the trace does with primitives that hold functions: one module per family."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from typedqax._higher_order.call import call
+from typedqax._higher_order.cond import cond
+from typedqax._higher_order.custom_jvp import custom_jvp
+from typedqax._higher_order.custom_vjp import custom_vjp
+from typedqax._higher_order.jit import jit
+from typedqax._higher_order.linear_solve import linear_solve
+from typedqax._higher_order.remat import remat
+from typedqax._higher_order.scan import scan
+from typedqax._higher_order.shard_map import shard_map
+from typedqax._higher_order.while_loop import while_loop
+from typedqax._trace import HigherOrderRules
+
+RULES: Final = HigherOrderRules(
+    primitives={
+        "jit": jit,
+        "cond": cond,
+        "while": while_loop,
+        "scan": scan,
+        "remat2": remat,
+        "checkpoint": remat,
+        "custom_linear_solve": linear_solve,
+    },
+    call=call,
+    custom_jvp=custom_jvp,
+    custom_vjp=custom_vjp,
+    shard_map=shard_map,
+)
+"""The rules of every family."""

@@ -1,0 +1,86 @@
+"""custom_jvp: the user's rule stays, on the dense meaning of implicit operands and tangents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from typedqax import _jax
+from typedqax._aval import aval_of
+from typedqax._higher_order._dense import dense_results, refuses_dense
+from typedqax._higher_order._rewrite import Slots, leaves_of, rebuild, slots_of
+from typedqax._jax import Primitive, SymbolicZero, WrappedFun
+from typedqax._trace import ImplicitTrace, Run, densify
+from typedqax._value import is_value
+
+
+def custom_jvp(
+    trace: ImplicitTrace,
+    primitive: Primitive,
+    function: WrappedFun,
+    jvp: WrappedFun,
+    operands: Sequence[Any],
+    symbolic_zeros: bool,  # noqa: FBT001  # as JAX passes it
+) -> list[Any]:
+    """Apply a function with its own jvp rule; its results are dense, so that the rule can stay.
+
+    A class that must not become dense runs through its handlers instead, without the rule.
+    """
+    values = [trace.lower(operand) for operand in operands]
+    if any(refuses_dense(value) for value in values):
+        with _jax.under(trace):
+            return list(function.call_wrapped(*operands))
+    slots = slots_of(values)
+    on_leaves = _jax.transform_wrapped(run_on_leaves, function, trace.run, slots)
+    jvp_on_leaves = _jax.transform_wrapped(_jvp_on_leaves, jvp, trace.run, slots)
+    params = {"subfuns": (on_leaves, jvp_on_leaves), "symbolic_zeros": symbolic_zeros}
+    return list(_jax.bind_under(trace.parent, primitive, leaves_of(values), params))
+
+
+def run_on_leaves(
+    function: Callable[..., Sequence[Any]], run: Run, slots: Slots, *leaves: Any
+) -> list[Any]:
+    trace = ImplicitTrace(_jax.current_trace(), run)
+    values = [trace.lift(value) for value in rebuild(slots, leaves)]
+    with _jax.under(trace):
+        results = function(*values)
+    return dense_results(trace, results, "custom_jvp_call")
+
+
+def _jvp_on_leaves(
+    jvp: Callable[..., Sequence[Any]], run: Run, slots: Slots, *leaves: Any
+) -> list[Any]:
+    count = len(leaves) // 2
+    primals = rebuild(slots, leaves[:count])
+    tangents, start = [], count
+    for primal, slot in zip(primals, slots, strict=True):
+        stop = start + len(slot.avals)
+        tangents.append(_tangent(run, primal, leaves[start:stop]))
+        start = stop
+    trace = ImplicitTrace(_jax.current_trace(), run)
+    with _jax.under(trace):
+        results = jvp(*[trace.lift(primal) for primal in primals], *tangents)
+    return dense_results(trace, results, "custom_jvp_call")
+
+
+def _tangent(run: Run, primal: Any, tangents: Sequence[Any]) -> Any:
+    """The tangent of the array that `primal` stands for: the jvp of `materialize`."""
+    if not is_value(primal):
+        return tangents[0]
+    if all(type(tangent) is SymbolicZero for tangent in tangents):
+        return SymbolicZero(aval_of(primal).to_tangent_aval())
+    leaves, tree = jax.tree.flatten(primal)
+
+    def materialized(*leaves: Any) -> jax.Array:
+        return densify(jax.tree.unflatten(tree, leaves), run.quieted())
+
+    instantiated = [_instantiate(tangent) for tangent in tangents]
+    return jax.jvp(materialized, tuple(leaves), tuple(instantiated))[1]
+
+
+def _instantiate(tangent: Any) -> Any:
+    if type(tangent) is SymbolicZero:
+        return _jax.zeros_of(tangent.aval)
+    return tangent

@@ -1,0 +1,152 @@
+"""custom_vjp: the user's rule stays, on the dense meaning of implicit operands and cotangents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from typedqax import _jax
+from typedqax._higher_order._dense import dense_results, refuses_dense
+from typedqax._higher_order._rewrite import Slots, leaves_of, rebuild, slots_of
+from typedqax._higher_order.custom_jvp import run_on_leaves
+from typedqax._jax import Primitive, SymbolicZero, WrappedFun, Zero
+from typedqax._trace import ImplicitTrace, Run, densify
+from typedqax._value import is_value
+
+
+@dataclass(frozen=True, slots=True)
+class _Residuals:
+    """How the residuals of a rule come back to it.
+
+    Attributes:
+        slots: of the residuals that are not inputs.
+        forwarded: per residual, the input it is; None where it is its own.
+        results: how many results the function has.
+    """
+
+    slots: Slots
+    forwarded: tuple[int | None, ...]
+    results: int
+
+
+def custom_vjp(
+    trace: ImplicitTrace,
+    primitive: Primitive,
+    function: WrappedFun,
+    fwd: WrappedFun,
+    bwd: WrappedFun,
+    operands: Sequence[Any],
+    out_trees: Callable[[], tuple[Any, Any, list[int | None]]],
+    symbolic_zeros: bool,  # noqa: FBT001  # as JAX passes it
+) -> list[Any]:
+    """Apply a function with its own vjp rule; its results are dense, so that the rule can stay.
+
+    A class that must not become dense runs through its handlers instead, without the rule.
+    """
+    values = [trace.lower(operand) for operand in operands]
+    if any(refuses_dense(value) for value in values):
+        with _jax.under(trace):
+            return list(function.call_wrapped(*operands))
+    slots = slots_of(values)
+    run = trace.run
+    on_leaves = _jax.transform_wrapped(run_on_leaves, function, run, slots)
+    fwd_on_leaves, residuals = _jax.transform_wrapped_with_aux(
+        _fwd_on_leaves, fwd, run, slots, out_trees
+    )
+    bwd_on_leaves = _jax.transform_wrapped(_bwd_on_leaves, bwd, run, slots, residuals)
+
+    def leaf_out_trees() -> tuple[Any, Any, list[int | None]]:
+        kept = residuals()
+        forwarded: list[int | None] = [None] * sum(len(slot.avals) for slot in kept.slots)
+        forwarded += range(sum(len(slot.avals) for slot in slots))
+        return (
+            jax.tree.structure([0] * kept.results),
+            jax.tree.structure([0] * len(forwarded)),
+            forwarded,
+        )
+
+    params = {
+        "subfuns": (on_leaves, _jax.unnamed(fwd_on_leaves), bwd_on_leaves),
+        "out_trees": leaf_out_trees,
+        "symbolic_zeros": symbolic_zeros,
+    }
+    return list(_jax.bind_under(trace.parent, primitive, leaves_of(values), params))
+
+
+def _fwd_on_leaves(
+    fwd: Callable[..., Sequence[Any]],
+    store: Any,
+    run: Run,
+    slots: Slots,
+    out_trees: Callable[[], tuple[Any, Any, list[int | None]]],
+    *leaves_and_flags: Any,
+) -> list[Any]:
+    """Residuals that are not inputs, then results; all inputs' leaves are kept beside them."""
+    leaves, flags = leaves_and_flags[::2], leaves_and_flags[1::2]
+    trace = ImplicitTrace(_jax.current_trace(), run)
+    pairs, start = [], 0
+    for value, slot in zip(rebuild(slots, leaves), slots, strict=True):
+        stop = start + len(slot.avals)
+        pairs += [trace.lift(value), any(flags[start:stop])]
+        start = stop
+    with _jax.under(trace):
+        outputs = list(fwd(*pairs))
+    _, res_tree, forwarded = out_trees()
+    own = res_tree.num_leaves - sum(index is not None for index in forwarded)
+    residuals = [trace.lower(residual) for residual in outputs[:own]]
+    results = dense_results(trace, outputs[own:], "custom_vjp_call")
+    store.store(_Residuals(slots_of(residuals), tuple(forwarded), len(results)))
+    return [*leaves_of(residuals), *results]
+
+
+def _bwd_on_leaves(
+    bwd: Callable[..., Sequence[Any]],
+    run: Run,
+    slots: Slots,
+    residuals: Callable[[], _Residuals],
+    *leaves_and_cotangents: Any,
+) -> list[Any]:
+    """The cotangents of the inputs' leaves: the vjp of `materialize` on what the rule gives."""
+    kept = residuals()
+    split = len(leaves_and_cotangents) - kept.results
+    leaves, cotangents = leaves_and_cotangents[:split], leaves_and_cotangents[split:]
+    own_count = sum(len(slot.avals) for slot in kept.slots)
+    own = iter(rebuild(kept.slots, leaves[:own_count]))
+    inputs = rebuild(slots, leaves[own_count:])
+    all_residuals = [next(own) if i is None else inputs[i] for i in kept.forwarded]
+    trace = ImplicitTrace(_jax.current_trace(), run)
+    with _jax.under(trace):
+        raw = bwd(*[trace.lift(residual) for residual in all_residuals], *cotangents)
+    given = [ct if type(ct) in (Zero, SymbolicZero) else trace.lower(ct) for ct in raw]
+    flat: list[Any] = []
+    for value, cotangent in zip(inputs, given, strict=True):
+        flat += _pull_back(run, value, cotangent)
+    return flat
+
+
+def _pull_back(run: Run, value: Any, cotangent: Any) -> list[Any]:
+    """The cotangents of the leaves of `value`."""
+    if not is_value(value):
+        return [densify(cotangent, run) if is_value(cotangent) else cotangent]
+    leaves, tree = jax.tree.flatten(value)
+    if type(cotangent) in (Zero, SymbolicZero):
+        return [Zero(jax.typeof(leaf).to_ct_aval()) for leaf in leaves]
+    if is_value(cotangent):
+        cotangent = densify(cotangent, run)
+    quiet = run.quieted()
+
+    def materialized(*leaves: Any) -> jax.Array:
+        return densify(jax.tree.unflatten(tree, leaves), quiet)
+
+    _, pullback = jax.vjp(materialized, *leaves)
+    return [
+        Zero(jax.typeof(leaf).to_ct_aval()) if _is_float0(ct) else ct
+        for leaf, ct in zip(leaves, pullback(cotangent), strict=True)
+    ]
+
+
+def _is_float0(cotangent: Any) -> bool:
+    return getattr(cotangent, "dtype", None) == jax.dtypes.float0

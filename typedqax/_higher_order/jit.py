@@ -1,0 +1,57 @@
+"""jit: the jaxpr is rewritten over leaves; its name, donation and shardings stay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from typedqax import _jax
+from typedqax._higher_order._rewrite import (
+    Slots,
+    is_jax_internal,
+    leaves_of,
+    rebuild,
+    repeat_per_leaf,
+    rewrite,
+    slots_of,
+)
+from typedqax._trace import Call
+
+
+def jit(call: Call) -> list[Any]:
+    """Apply a jitted function; one that JAX would inline is inlined here."""
+    params = call.params
+    jaxpr = params["jaxpr"]
+    if _jax.jit_inlines(params):
+        trace = call.trace
+        with _jax.under(trace):
+            results = _jax.eval_jaxpr(
+                jaxpr.jaxpr,
+                jaxpr.consts,
+                *[trace.lift(value) for value in call.values],
+                propagate_source_info=not is_jax_internal(jaxpr),
+            )
+        return [trace.lower(result) for result in results]
+    slots = slots_of(call.values)
+    rewritten = rewrite(call.trace.run, jaxpr, slots)
+    leaf_params = dict(
+        params,
+        jaxpr=rewritten.jaxpr,
+        donated_invars=repeat_per_leaf(params["donated_invars"], slots),
+        in_shardings=_per_leaf(params["in_shardings"], slots, _jax.UNSPECIFIED),
+        in_layouts=_per_leaf(params["in_layouts"], slots, None),
+        out_shardings=_per_leaf(params["out_shardings"], rewritten.slots, _jax.UNSPECIFIED),
+        out_layouts=_per_leaf(params["out_layouts"], rewritten.slots, None),
+    )
+    results = _jax.bind_under(
+        call.trace.parent, call.primitive, leaves_of(call.values), leaf_params
+    )
+    return rebuild(rewritten.slots, results)
+
+
+def _per_leaf(items: Sequence[Any], slots: Slots, unspecified: Any) -> tuple[Any, ...]:
+    """What was said of a dense array holds of it; of an implicit one's leaves nothing is said."""
+    return repeat_per_leaf(
+        [unspecified if slot.implicit else item for item, slot in zip(items, slots, strict=True)],
+        slots,
+    )

@@ -1,0 +1,278 @@
+"""JAX's own machinery, behind one typed door: the only file that imports `jax._src`.
+
+What changed between JAX releases is named here by feature, with the release that changed it; the
+rest of the library sees typed functions and never asks for a version.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.extend.source_info_util as source_info_util
+import numpy as np
+from jax._src import config as _config
+from jax._src import core as _core
+from jax._src import dtypes as _dtypes
+from jax._src import traceback_util as _traceback_util
+from jax._src.interpreters import partial_eval as _partial_eval
+from jax._src.sharding_impls import UNSPECIFIED as UNSPECIFIED
+from jax._src.source_info_util import user_frame as _user_frame
+from jax._src.util import weakref_lru_cache as weakref_lru_cache
+from jax.core import ShapedArray as ShapedArray
+from jax.core import Trace as Trace
+from jax.core import Tracer as Tracer
+from jax.core import eval_jaxpr as eval_jaxpr
+from jax.custom_derivatives import SymbolicZero as SymbolicZero
+from jax.extend import linear_util as linear_util
+from jax.extend.core import ClosedJaxpr as ClosedJaxpr
+from jax.extend.core import Jaxpr as Jaxpr
+from jax.extend.core import Primitive as Primitive
+from jax.extend.core import TraceTag as TraceTag
+from jax.extend.linear_util import WrappedFun as WrappedFun
+from jax.interpreters.ad import Zero as Zero
+from jax.interpreters.ad import instantiate_zeros as instantiate_zeros
+
+Params: TypeAlias = Mapping[str, Any]
+SourceInfo: TypeAlias = source_info_util.SourceInfo
+
+_JAX_PACKAGE = os.path.dirname(os.path.abspath(jax.__file__))
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+
+
+def exclude_package_from_tracebacks() -> None:
+    """Make JAX name the user's file, not this package, in HLO metadata and error traces."""
+    source_info_util.register_exclusion(_PACKAGE)
+    _traceback_util.register_exclusion(__file__)
+
+
+# --- traces --------------------------------------------------------------------------------------
+
+
+def current_trace() -> Trace:
+    """The trace that primitives are bound to now."""
+    return _core.trace_ctx.trace
+
+
+def under(trace: Trace) -> AbstractContextManager[None]:
+    """Bind primitives to `trace` inside the block."""
+    return _core.set_current_trace(trace)
+
+
+def take_current_trace() -> AbstractContextManager[Trace]:
+    """The current trace, set aside for the block so that nothing binds to it by accident."""
+    return _core.take_current_trace()
+
+
+def checks_leaks() -> bool:
+    """Whether the user asked JAX to look for leaked tracers."""
+    return bool(_config.check_tracer_leaks.value)
+
+
+def ensure_no_leaks(trace: Trace) -> AbstractContextManager[None]:
+    """Invalidate `trace` at the end of the block, and report any of its tracers still alive."""
+    return _core.ensure_no_leaks(trace)
+
+
+def bind_under(
+    trace: Trace, primitive: Primitive, operands: Sequence[Any], params: Params
+) -> Any:
+    """Apply `primitive` to operands of `trace` without asking the current trace."""
+    avals = tuple(jax.typeof(operand) for operand in operands)
+    return primitive.bind_with_trace(trace, tuple(operands), avals, dict(params))
+
+
+def bind(primitive: Primitive, operands: Sequence[Any], params: Params) -> Any:
+    """Apply `primitive` under the current trace."""
+    return primitive.bind(*operands, **params)
+
+
+def bind_params(primitive: Primitive, params: Params) -> dict[str, Any]:
+    """The params to bind again what an equation with `params` recorded."""
+    return dict(primitive.get_bind_params(params))
+
+
+def primitive_at(path: str) -> Primitive:
+    """The primitive at `path`: `'add_p'` is a public one, `'callback.pure_callback_p'` is not."""
+    module, _, attribute = path.rpartition(".")
+    home = importlib.import_module(f"jax._src.{module}" if module else "jax.extend.core.primitives")
+    primitive = getattr(home, attribute)
+    if not isinstance(primitive, Primitive):
+        raise TypeError(f"{home.__name__}.{attribute} is no primitive but {primitive!r}.")
+    return primitive
+
+
+def canonicalize(value: Any) -> Any:
+    """`value` as JAX passes it to a primitive (python scalars become typed literals)."""
+    return _dtypes.canonicalize_value(value)
+
+
+def register_canonicalizer(cls: type, canonicalize_value: Callable[[Any], Any]) -> None:
+    """Let `canonicalize_value` decide what a primitive sees of an instance of `cls`."""
+    _dtypes.register_canonicalize_value_handler(cls, canonicalize_value)
+
+
+# --- abstract values -----------------------------------------------------------------------------
+
+
+def shaped_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> ShapedArray:
+    """The abstract value of a strongly typed array."""
+    return ShapedArray(shape, dtype)
+
+
+def canonical_shape(shape: Sequence[Any]) -> tuple[Any, ...]:
+    """A shape as JAX writes it: a tuple of ints, or of symbolic sizes."""
+    return tuple(_core.canonicalize_shape(tuple(shape)))
+
+
+def short_aval(shape: Sequence[Any], dtype: Any) -> str:
+    """A shape and dtype as JAX prints them, `f32[3,4]`."""
+    return f"{_dtypes.short_dtype_name(dtype)}[{','.join(map(str, shape))}]"
+
+
+def strong(aval: Any) -> Any:
+    """`aval` without weak type."""
+    return aval.update(weak_type=False) if getattr(aval, "weak_type", False) else aval
+
+
+def dtype_name(dtype: Any) -> str:
+    """The name a dtype is dispatched by: `'float32'`, `'bfloat16'`, `'key<fry>'`, `'float0'`."""
+    if isinstance(dtype, np.dtype) and dtype.names == ("float0",):
+        return "float0"
+    return str(dtype.name if hasattr(dtype, "name") else dtype)
+
+
+def out_avals(primitive: Primitive, avals: Sequence[Any], params: Params) -> list[Any] | None:
+    """What `primitive` would give for operands of these avals; None where it has no own rule."""
+    try:
+        result, _ = _partial_eval._cached_abstract_eval(primitive, *avals, **params)  # noqa: SLF001
+    except TypeError:  # an unhashable param: ask without the cache, and let a real error show
+        if _hashable(params):
+            raise
+        result, _ = primitive.abstract_eval(*avals, **params)
+    except NotImplementedError:
+        return None  # call-like primitives have no rule of their own
+    return list(result) if primitive.multiple_results else [result]
+
+
+def _hashable(params: Params) -> bool:
+    try:
+        hash(tuple(params.values()))
+    except TypeError:
+        return False
+    return True
+
+
+# --- jaxprs --------------------------------------------------------------------------------------
+
+
+class TracedJaxpr(NamedTuple):
+    """A function traced to a jaxpr over leaves, and the constants it closed over."""
+
+    jaxpr: Jaxpr
+    consts: list[Any]
+
+
+def trace_to_jaxpr(
+    function: Callable[..., Sequence[Any]], avals: Sequence[Any], debug_info: Any
+) -> TracedJaxpr:
+    """Trace a flat function at `avals`; `debug_info` names where it came from."""
+    wrapped = linear_util.wrap_init(function, debug_info=debug_info.with_unknown_names())
+    jaxpr, _, consts = _partial_eval.trace_to_jaxpr_dynamic(wrapped, list(avals))
+    return TracedJaxpr(jaxpr, list(consts))
+
+
+def close_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any] = ()) -> ClosedJaxpr:
+    """`jaxpr` with its constants; without any, the same object each time."""
+    if not consts:
+        closed: ClosedJaxpr = _partial_eval.close_jaxpr(jaxpr)
+        return closed
+    return ClosedJaxpr(jaxpr, list(consts))
+
+
+def hoist_consts(jaxpr: ClosedJaxpr) -> Jaxpr:
+    """An open jaxpr that takes the constants of `jaxpr` as leading operands."""
+    return _partial_eval.convert_constvars_jaxpr(jaxpr.jaxpr)
+
+
+def is_defined_in_jax(debug_info: Any) -> bool:
+    """Whether the function that `debug_info` names is part of JAX itself."""
+    filename = getattr(debug_info, "func_filename", None)
+    return filename is not None and filename.startswith(_JAX_PACKAGE)
+
+
+def zeros_of(aval: Any) -> Any:
+    """The zero of a tangent's abstract value."""
+    return instantiate_zeros(Zero(aval))
+
+
+def jaxpr_debug_info(jaxpr: Jaxpr | ClosedJaxpr) -> Any:
+    """Where the function behind a jaxpr was defined."""
+    inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
+    return inner.debug_info
+
+
+def jit_inlines(params: Params) -> bool:
+    """Whether a `jit` equation is to be inlined when traced (an enum from JAX 0.11 on)."""
+    inline = params["inline"]
+    return inline if isinstance(inline, bool) else str(getattr(inline, "name", "")) == "JAXPR"
+
+
+def transform_wrapped(
+    transformation: Callable[..., Any], function: WrappedFun, *static: Any
+) -> WrappedFun:
+    """`function` with one more transformation, its result stores kept so that JAX can reset them."""
+    wrapped: WrappedFun = linear_util.transformation2(transformation)(function, *static)
+    return wrapped
+
+
+def transform_wrapped_with_aux(
+    transformation: Callable[..., Any], function: WrappedFun, *static: Any
+) -> tuple[WrappedFun, Callable[[], Any]]:
+    """As `transform_wrapped`; the transformation also stores what a later call gives back."""
+    wrapped: tuple[WrappedFun, Callable[[], Any]] = linear_util.transformation_with_aux2(
+        transformation
+    )(function, *static, use_eq_store=True)
+    return wrapped
+
+
+def unnamed(function: WrappedFun) -> WrappedFun:
+    """`function` without argument names, for when the number of its arguments changes."""
+    result: WrappedFun = function.with_unknown_names()
+    return result
+
+
+# --- where user code is --------------------------------------------------------------------------
+
+
+class Frame(NamedTuple):
+    """A place in the user's code."""
+
+    file: str
+    line: int
+    function: str
+
+
+def source_info() -> SourceInfo:
+    """Where the primitive being processed was called from; cheap, to be read later."""
+    return source_info_util.current()
+
+
+def name_scope(info: SourceInfo) -> str:
+    """The `jax.named_scope` path of a source info, as `'layer/attention'`."""
+    return str(info.name_stack)
+
+
+def user_frame(info: SourceInfo) -> Frame | None:
+    """The user's innermost frame in a source info."""
+    frame = _user_frame(info.traceback)
+    return None if frame is None else Frame(frame.file_name, frame.start_line, frame.function_name)
+
+
+def is_traced(values: Iterable[Any]) -> bool:
+    """Whether any of `values` is a tracer."""
+    return any(isinstance(value, Tracer) for value in values)

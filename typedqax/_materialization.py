@@ -1,0 +1,216 @@
+"""Materialization: when an implicit array becomes dense, the policy, and what is said of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from contextlib import ContextDecorator
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from typedqax import _jax
+from typedqax._errors import MaterializationError, MaterializationWarning
+from typedqax._signature import Operand
+from typedqax._value import ImplicitValue
+
+Policy: TypeAlias = Literal["warn", "allow", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Materialization:
+    """One implicit array that became dense, or would have.
+
+    Attributes:
+        cls: the class of the implicit array.
+        operand: its class, dtype and shape.
+        nbytes: the size of the dense array in bytes; None where a size is symbolic.
+        primitive: what it was made dense for.
+        operands: all operands of that primitive.
+        reasons: why nothing better could be done, one sentence each.
+        source: where the primitive was applied.
+    """
+
+    cls: type[ImplicitValue]
+    operand: Operand
+    nbytes: int | None
+    primitive: str
+    operands: tuple[Operand, ...]
+    reasons: tuple[str, ...]
+    source: _jax.SourceInfo
+
+    def __str__(self) -> str:
+        frame = _jax.user_frame(self.source)
+        where = "" if frame is None else f" at {frame.file}:{frame.line}"
+        scope = _jax.name_scope(self.source)
+        inside = f" (in {scope})" if scope else ""
+        size = "" if self.nbytes is None else f" ({_human_bytes(self.nbytes)})"
+        call = f"{self.primitive}({', '.join(map(str, self.operands))})"
+        return f"{self.operand} became dense{size} for {call}{where}{inside}"
+
+
+def _human_bytes(count: int) -> str:
+    size, unit = float(count), "B"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):  # noqa: B007  # read after the loop
+        if size < 1024 or unit == "TiB":  # noqa: PLR2004  # bytes in a KiB
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+
+
+# --- policy --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    policy: Policy
+    classes: tuple[type, ...]
+    allow: frozenset[str]
+    larger_than: int
+
+    def applies(self, cls: type, primitive: str, nbytes: int | None) -> bool:
+        if self.classes and not issubclass(cls, self.classes):
+            return False
+        if primitive in self.allow:
+            return False
+        return nbytes is None or nbytes > self.larger_than
+
+
+_policies: ContextVar[tuple[_Entry, ...]] = ContextVar("typedqax_materialization", default=())
+
+
+class materialization(ContextDecorator):  # noqa: N801  # used as a verb: with materialization(...)
+    """A block, or a function, in which implicit arrays may, may not or had better not become dense.
+
+    `"warn"` says so with a `MaterializationWarning`, `"allow"` is silent, `"error"` raises a
+    `MaterializationError` while the function is traced. The innermost block that applies decides.
+    A class that was defined with `materialization="error"`, because its dense form loses meaning,
+    becomes dense only in a block that names it.
+
+    Args:
+        policy: `"warn"`, `"allow"` or `"error"`.
+        classes: the block is about these classes and their subclasses only.
+        allow: names of primitives that the block is not about.
+        larger_than: the block is about dense arrays of more bytes than this.
+
+    Raises:
+        ValueError: `policy` is none of the three.
+
+    Example:
+        >>> import typedqax as tq
+        >>> with tq.materialization("error"):
+        ...     pass
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        /,
+        *classes: type,
+        allow: Iterable[str] = (),
+        larger_than: int = -1,
+    ) -> None:
+        if policy not in get_args(Policy):
+            raise ValueError(
+                f"materialization({policy!r}): the policy is one of "
+                f"{', '.join(map(repr, get_args(Policy)))}."
+            )
+        if isinstance(allow, str):
+            raise TypeError(f"allow={allow!r}: pass a set of primitive names, {{{allow!r}}}.")
+        for cls in classes:
+            if not (isinstance(cls, type) and issubclass(cls, ImplicitValue)):
+                raise TypeError(f"materialization(..., {cls!r}): not a subclass of ImplicitArray.")
+        self._entry = _Entry(policy, classes, frozenset(allow), larger_than)
+        self._tokens: list[Token[tuple[_Entry, ...]]] = []
+
+    def __enter__(self) -> None:
+        self._tokens.append(_policies.set((*_policies.get(), self._entry)))
+
+    def __exit__(self, *exc_info: object) -> None:
+        _policies.reset(self._tokens.pop())
+
+
+def policy_key() -> object:
+    """What a cache of traced programs must remember of the policies in force."""
+    return _policies.get()
+
+
+def policy_for(cls: type, primitive: str, nbytes: int | None) -> Policy:
+    """What is to happen when an instance of `cls` becomes dense for `primitive`."""
+    own: Policy = getattr(cls, "_materialization_policy", "warn")
+    for entry in reversed(_policies.get()):
+        if entry.applies(cls, primitive, nbytes):
+            if entry.classes or entry.policy == "error":
+                return entry.policy
+            if own == "error":
+                return own
+            return entry.policy if own == "warn" else own
+    return own
+
+
+# --- saying so -----------------------------------------------------------------------------------
+
+_registry: dict[object, object] = {}
+"""What Python's own filters have shown: the `__warningregistry__` of all our warnings."""
+
+
+def report(event: Materialization) -> None:
+    """Say that an implicit array becomes dense, as the policy in force wants it.
+
+    Raises:
+        MaterializationError: the policy forbids it.
+    """
+    policy = policy_for(event.cls, event.primitive, event.nbytes)
+    if policy == "allow":
+        return
+    own_error = getattr(event.cls, "_materialization_policy", "warn") == "error"
+    if policy == "error":
+        raise MaterializationError(_text(event, own_error=own_error, forbidden=True))
+    frame = _jax.user_frame(event.source)
+    warnings.warn_explicit(
+        _text(event, own_error=own_error, forbidden=False),
+        MaterializationWarning,
+        filename="<unknown>" if frame is None else frame.file,
+        lineno=0 if frame is None else frame.line,
+        registry=_registry,  # type: ignore[arg-type]  # a dict of Python's own making
+    )
+
+
+def _text(event: Materialization, *, own_error: bool, forbidden: bool) -> str:
+    name, op = event.cls.__name__, event.primitive
+    lines = [str(event) + "."]
+    if forbidden:
+        lines[0] = lines[0].replace(" became dense", " would have become dense", 1)
+    lines += [f"  - {reason}" for reason in event.reasons] or [
+        f"  - no handler takes these operands of `{op}`"
+    ]
+    handler = f"ops.{op}.to(...)" if op.isidentifier() else f'primitive_handler("{op}")'
+    if own_error:
+        lines.append(
+            f"{name} is defined with materialization=\"error\", since its dense form loses meaning: "
+            f"write a handler with {handler}, or call tq.materialize(...) where dense is meant."
+        )
+    elif forbidden:
+        lines.append(
+            f"This is inside materialization(\"error\"). Write a handler with {handler}, or let it "
+            f"pass with materialization(\"allow\", {name}) or allow={{{op!r}}}."
+        )
+    else:
+        lines.append(
+            f"The numbers are the same. To avoid it, write a handler with {handler}; to silence "
+            f"it, use tq.materialization(\"allow\") or the class keyword materialization=\"allow\"; "
+            f"to forbid it, tq.materialization(\"error\")."
+        )
+    return "\n".join(lines)
+
+
+def dense_bytes(operand: Operand, itemsize: int) -> int | None:
+    """The bytes of a dense array of this shape."""
+    count = itemsize
+    for size in operand.shape:
+        if not isinstance(size, int):
+            return None
+        count *= size
+    return count
+
+

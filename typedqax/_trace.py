@@ -1,0 +1,497 @@
+"""The trace under which implicit arrays stand for dense ones, and the life of one primitive in it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import jax
+
+from typedqax import _jax
+from typedqax._aval import aval_of, batch_shape, batched_fields, describe
+from typedqax._contracts import check_materialized, check_results
+from typedqax._declined import DECLINE
+from typedqax._dispatch import ANY_PRIMITIVE, Candidate, Resolution, Tables, misses, resolve
+from typedqax._errors import ContractError
+from typedqax._jax import Params, Primitive, Trace, Tracer
+from typedqax._materialization import Materialization, dense_bytes, policy_for, report
+from typedqax._signature import Operand
+from typedqax._value import ImplicitValue, child_values, is_value, with_children
+
+
+class PrimitiveRule(Protocol):
+    """How a primitive is applied to implicit operands when no handler takes it.
+
+    It is given raw values, implicit or dense, and returns what it gives for them, or None where it
+    cannot do better than materializing.
+    """
+
+    def __call__(self, call: Call, /) -> list[Any] | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class HigherOrderRules:
+    """What the trace does with primitives that hold functions.
+
+    Attributes:
+        primitives: by primitive name.
+        call: `Trace.process_call`.
+        custom_jvp: `Trace.process_custom_jvp_call`.
+        custom_vjp: `Trace.process_custom_vjp_call`.
+        shard_map: `Trace.process_shard_map`.
+    """
+
+    primitives: Mapping[str, PrimitiveRule]
+    call: Callable[..., list[Any]]
+    custom_jvp: Callable[..., list[Any]]
+    custom_vjp: Callable[..., list[Any]]
+    shard_map: Callable[..., list[Any]]
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One application of the transform: what decides in it, and what was said in it.
+
+    Its identity tells its tracers from those of other runs; custom rules and inner functions enter
+    further traces of the same run.
+
+    Attributes:
+        tables: the handlers that decide.
+        rules: what is done with primitives that hold functions.
+        quiet: nothing is said of materializations (an outer one was), though a class that must not
+            become dense still refuses.
+        deferred: what became dense is only noted, for an outer run to say; what is forbidden is not.
+        events: the materializations so far, for a cache of rewritten functions to say again.
+    """
+
+    tables: Tables
+    rules: HigherOrderRules
+    quiet: bool = False
+    deferred: bool = False
+    events: list[Materialization] = field(default_factory=list)
+    _said: set[object] = field(default_factory=set)
+
+    def materialized(self, event: Materialization) -> None:
+        """Take note of `event`, and say so where nothing like it was said in this run.
+
+        Raises:
+            MaterializationError: the policy forbids it.
+        """
+        if self.quiet:
+            if policy_for(event.cls, event.primitive, 0) == "error" and _refuses_dense(event.cls):
+                report(event)
+            return
+        self.events.append(event)
+        if self.deferred and policy_for(event.cls, event.primitive, event.nbytes) != "error":
+            return
+        frame = _jax.user_frame(event.source)
+        key = (event.cls, event.primitive, frame and (frame.file, frame.line))
+        if key not in self._said:
+            self._said.add(key)
+            report(event)
+
+    def quieted(self) -> Run:
+        """A run with the same handlers that says nothing."""
+        return Run(self.tables, self.rules, quiet=True)
+
+
+def _refuses_dense(cls: type) -> bool:
+    return getattr(cls, "_materialization_policy", "warn") == "error"
+
+
+class ImplicitTracer(Tracer):  # type: ignore[type-arg]  # generic over traces in new JAX only
+    """An implicit array inside a function that runs under the transform."""
+
+    __slots__ = ("value",)
+    _trace: ImplicitTrace
+    value: ImplicitValue
+
+    def __init__(self, trace: ImplicitTrace, value: ImplicitValue) -> None:
+        super().__init__(trace, aval_of(value))
+        self.value = value
+
+    @property  # so that isinstance(x, LoraMatrix) holds of the tracer that stands for one
+    def __class__(self) -> type:
+        return type(self.value)
+
+    def __getattr__(self, name: str) -> Any:
+        state = object.__getattribute__(self, "value").__dict__
+        if name in state and not name.startswith("_"):
+            return lift(state[name], self._trace)
+        return super().__getattr__(name)
+
+    def materialize(self) -> jax.Array:
+        """The dense array that this one stands for."""
+        with _jax.under(self._trace.parent):
+            return densify(self.value, self._trace.run)
+
+
+class ImplicitTrace(_jax.Trace):
+    """Applies primitives to implicit arrays by their handlers; dense values pass it unwrapped."""
+
+    __slots__ = ("parent", "run", "tag")
+
+    def __init__(self, parent: Trace, run: Run) -> None:
+        super().__init__()
+        # The base sets True: high-level primitives would then be expanded before the parent sees
+        # them, and lose their custom rules.
+        self.requires_low = False
+        self.parent = parent
+        self.run = run
+        self.tag = _jax.TraceTag()
+
+    # JAX looks for `parent_trace` when it walks from a trace to the outermost one.
+    @property
+    def parent_trace(self) -> Trace:
+        """The trace outside this one."""
+        return self.parent
+
+    def owns(self, value: Any) -> bool:
+        """Whether `value` is a tracer of this trace's run."""
+        return type(value) is ImplicitTracer and value._trace.run is self.run
+
+    def lower(self, value: Any) -> Any:
+        """The value behind a tracer of this run; anything else as it is."""
+        if type(value) is ImplicitTracer and value._trace.run is self.run:
+            return value.value
+        return value
+
+    def lift(self, value: Any) -> Any:
+        """A tracer for an implicit array; anything else as it is."""
+        return ImplicitTracer(self, value) if is_value(value) else value
+
+    def process_primitive(
+        self, primitive: Primitive, operands: Sequence[Any], params: Params, /
+    ) -> Any:
+        run = self.run
+        for operand in operands:
+            if type(operand) is ImplicitTracer and operand._trace.run is run:
+                break
+        else:
+            return _jax.bind_under(self.parent, primitive, operands, params)
+        values = [self.lower(operand) for operand in operands]
+        results = [self.lift(result) for result in Call.of(self, primitive, values, params).results()]
+        return results if primitive.multiple_results else results[0]
+
+    def process_call(
+        self, primitive: Primitive, function: _jax.WrappedFun, operands: Any, params: Params, /
+    ) -> list[Any]:
+        return self.run.rules.call(self, primitive, function, operands, params)
+
+    def process_custom_jvp_call(
+        self,
+        primitive: Primitive,
+        function: _jax.WrappedFun,
+        jvp: _jax.WrappedFun,
+        operands: Any,
+        /,
+        *,
+        symbolic_zeros: bool,
+    ) -> list[Any]:
+        return self.run.rules.custom_jvp(self, primitive, function, jvp, operands, symbolic_zeros)
+
+    def process_custom_vjp_call(
+        self,
+        primitive: Primitive,
+        function: _jax.WrappedFun,
+        fwd: _jax.WrappedFun,
+        bwd: _jax.WrappedFun,
+        operands: Any,
+        /,
+        *,
+        out_trees: Callable[[], Any],
+        symbolic_zeros: bool,
+    ) -> list[Any]:
+        return self.run.rules.custom_vjp(
+            self, primitive, function, fwd, bwd, operands, out_trees, symbolic_zeros
+        )
+
+    def process_shard_map(
+        self, primitive: Primitive, function: _jax.WrappedFun, operands: Any, /, **params: Any
+    ) -> list[Any]:
+        return self.run.rules.shard_map(self, primitive, function, operands, params)
+
+    def stage_value(self, value: Any) -> Any:
+        return value if self.owns(value) else self.parent.stage_value(value)
+
+    def cur_qdd(self, value: Any) -> Any:
+        return self.parent.cur_qdd(value)
+
+
+# --- values and tracers --------------------------------------------------------------------------
+
+
+def lift(tree: Any, trace: ImplicitTrace) -> Any:
+    """`tree` with a tracer of `trace` in place of each implicit array."""
+    if is_value(tree):
+        return ImplicitTracer(trace, tree)
+    if isinstance(tree, (list, tuple, dict)):
+        return jax.tree.map(trace.lift, tree, is_leaf=is_value)
+    return tree
+
+
+def lower(tree: Any, run: Run) -> Any:
+    """`tree` with the values behind the tracers of `run`, those inside implicit arrays too."""
+
+    def lower_leaf(leaf: Any) -> Any:
+        if type(leaf) is ImplicitTracer and leaf._trace.run is run:
+            return leaf.value
+        return leaf
+
+    return jax.tree.map(lower_leaf, tree)
+
+
+def has_implicit_field(value: ImplicitValue) -> bool:
+    """Whether a field of `value` is, or holds, an implicit array."""
+    for _, child in child_values(value):
+        if is_value(child):
+            return True
+        if isinstance(child, (list, tuple, dict)) and any(
+            is_value(leaf) for leaf in jax.tree.leaves(child, is_leaf=is_value)
+        ):
+            return True
+    return False
+
+
+def lift_fields(value: ImplicitValue, trace: ImplicitTrace) -> ImplicitValue:
+    """A copy of `value` whose implicit fields are tracers of `trace`."""
+    return with_children(value, {name: lift(child, trace) for name, child in child_values(value)})
+
+
+# --- becoming dense ------------------------------------------------------------------------------
+
+
+def densify(value: ImplicitValue, run: Run) -> jax.Array:
+    """The dense array that `value` stands for, computed under the current trace.
+
+    Raises:
+        ContractError: `materialize` gave something of another shape or dtype than `value` has.
+    """
+    batch = batch_shape(value)
+    if batch:
+        return _densify_batched(value, batch, run)
+    if has_implicit_field(value):
+        trace = ImplicitTrace(_jax.current_trace(), run)
+        with _jax.under(trace):
+            dense = lift_fields(value, trace).materialize()  # type: ignore[attr-defined]  # ImplicitArray's
+        dense = lower(dense, run)
+    else:
+        dense = value.materialize()  # type: ignore[attr-defined]  # every subclass has it
+        if type(dense) is ImplicitTracer:
+            dense = dense.value
+    check_materialized(value, dense)
+    if is_value(dense):
+        return densify(dense, run)
+    return strongly_typed(dense)
+
+
+def _densify_batched(value: ImplicitValue, batch: tuple[int, ...], run: Run) -> jax.Array:
+    """As `densify`, with `materialize` mapped over the batch axes one after another."""
+    batched = batched_fields(value, batch)
+    mapped = {name: child for name, child in child_values(value) if name in batched}
+
+    def densify_one(children: dict[str, Any]) -> jax.Array:
+        return densify(with_children(value, children), run)
+
+    return jax.vmap(densify_one)(mapped)
+
+
+def strongly_typed(array: Any) -> Any:
+    """`array` without weak type."""
+    aval = jax.typeof(array)
+    if getattr(aval, "weak_type", False):
+        return jax.lax.convert_element_type(array, aval.dtype)
+    return array
+
+
+# --- one primitive -------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A primitive on its way through handlers, rules and, last, materialization.
+
+    Attributes:
+        trace: the trace it is applied in.
+        primitive: what is applied.
+        values: its operands, implicit or dense, none of them a tracer of the run.
+        operands: what they are dispatched as.
+        params: its params.
+        resolution: the handlers that take it, most specific first.
+        reasons: why handlers that were tried declined.
+        source: where it was applied.
+    """
+
+    trace: ImplicitTrace
+    primitive: Primitive
+    values: Sequence[Any]
+    operands: tuple[Operand, ...]
+    params: Params
+    resolution: Resolution
+    reasons: list[str] = field(default_factory=list)
+    source: _jax.SourceInfo | None = None
+
+    @classmethod
+    def of(
+        cls, trace: ImplicitTrace, primitive: Primitive, values: Sequence[Any], params: Params
+    ) -> Call:
+        """The call, with its handlers looked up."""
+        with _jax.under(trace.parent):
+            operands = tuple([describe(value) for value in values])
+            resolution = resolve(trace.run.tables, primitive.name, operands, values)
+        return cls(trace, primitive, values, operands, params, resolution)
+
+    def results(self, position: int = 0) -> list[Any]:
+        """The results, from the first handler at or after `position` that does not decline."""
+        chain = self.resolution.chain
+        rule = self.trace.run.rules.primitives.get(self.primitive.name)
+        for index in range(position, len(chain)):
+            candidate = chain[index]
+            ambiguous = self.resolution.ambiguous_after(index)
+            if ambiguous is not None:
+                raise ambiguous
+            if rule is not None and candidate.entry.target.name == ANY_PRIMITIVE:
+                break
+            results = self._try(index, candidate)
+            if results is not None:
+                return results
+        if rule is not None:
+            results = rule(self)
+            if results is not None:
+                return results
+        return self.materialize_operands()
+
+    def _try(self, index: int, candidate: Candidate) -> list[Any] | None:
+        """What the handler gives; None where it declines."""
+        handler = candidate.entry.handler
+        params = handler.accepted(self.params)
+        if isinstance(params, str):
+            self.reasons.append(f"{handler.name} ({handler.place}) declined: {params}")
+            return None
+        values = self.values[::-1] if candidate.swapped else self.values
+        result = self._invoke(index, candidate, values, params)
+        if result is DECLINE or result is NotImplemented:
+            if handler.declines == "never":
+                raise ContractError(
+                    f"handler {handler.name} for `{self.primitive.name}` ({handler.place})",
+                    f"declined, but its return annotation does not say that it may: "
+                    f"{handler.result.text}.",
+                    advice="Annotate the result as `... | typedqax.Declined`.",
+                )
+            self.reasons.append(f"{handler.name} ({handler.place}) declined")
+            return None
+        with _jax.under(self.trace.parent):
+            return check_results(self.primitive, candidate, self.operands, self.params, result,
+                                 [_aval(value) for value in self.values])
+
+    def _invoke(
+        self, index: int, candidate: Candidate, values: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        """Run the handler as ordinary JAX code, its operands' own implicit fields as tracers."""
+        target, function = candidate.entry.target, candidate.entry.handler.function
+        first = () if target.first is None else (target.first,)
+        nested = any(is_value(value) and has_implicit_field(value) for value in values)
+        trace = self.trace
+        if nested:
+            values = [lift_fields(v, trace) if is_value(v) else v for v in values]
+        _frames.stack.append(HandlerFrame(self, index, tuple(values), candidate.swapped))
+        try:
+            with _jax.under(trace if nested else trace.parent):
+                result = function(*first, *values, **params)
+        finally:
+            _frames.stack.pop()
+        return lower(result, trace.run) if nested else _lower_result(result, trace.run)
+
+    def materialize_operands(self) -> list[Any]:
+        """The results for dense operands; what is made dense is said."""
+        source = self.source or _jax.source_info()
+        for value, operand in zip(self.values, self.operands, strict=True):
+            if is_value(value):
+                self.trace.run.materialized(
+                    Materialization(
+                        type(value),
+                        operand,
+                        dense_bytes(operand, aval_of(value).dtype.itemsize),
+                        self.primitive.name,
+                        self.operands,
+                        self._reasons(),
+                        source,
+                    )
+                )
+        with _jax.under(self.trace.parent):
+            dense = [densify(v, self.trace.run) if is_value(v) else v for v in self.values]
+        results = _jax.bind_under(self.trace.parent, self.primitive, dense, self.params)
+        return list(results) if self.primitive.multiple_results else [results]
+
+    def _reasons(self) -> tuple[str, ...]:
+        near = misses(self.trace.run.tables, self.primitive.name, self.operands)
+        return (
+            *self.reasons,
+            *[f"{m.entry.handler.name} ({m.entry.handler.place}): {m.reason}" for m in near[:3]],
+        )
+
+
+def _aval(value: Any) -> Any:
+    return aval_of(value) if is_value(value) else jax.typeof(value)
+
+
+def _lower_result(result: Any, run: Run) -> Any:
+    """As `lower`, where only the results themselves can be tracers of the run."""
+    if type(result) is ImplicitTracer and result._trace.run is run:
+        return result.value
+    if isinstance(result, (list, tuple)):
+        return [_lower_result(item, run) for item in result]
+    return result
+
+
+# --- handlers that are running -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HandlerFrame:
+    """A handler that is running in this thread, and the call it handles."""
+
+    call: Call
+    index: int
+    operands: tuple[Any, ...]
+    swapped: bool
+
+    def handles(self, primitive: Primitive, operands: Sequence[Any]) -> bool:
+        """Whether this is the same primitive on the handler's own operands."""
+        return (
+            primitive is self.call.primitive
+            and len(operands) == len(self.operands)
+            and all(a is b for a, b in zip(operands, self.operands, strict=True))
+        )
+
+    def proceed(self, params: Params) -> list[Any]:
+        """What the next most specific handler gives, and last materialization."""
+        call = self.call
+        following = Call(
+            call.trace, call.primitive, call.values, call.operands, params, call.resolution,
+            list(call.reasons), call.source,
+        )
+        return following.results(self.index + 1)
+
+
+class _Frames(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[HandlerFrame] = []
+
+
+_frames = _Frames()
+
+
+def running_handler() -> HandlerFrame | None:
+    """The handler that is running now in this thread."""
+    return _frames.stack[-1] if _frames.stack else None
+
+
+def enclosing_trace() -> ImplicitTrace | None:
+    """The innermost implicit trace that the current trace is, or is inside of."""
+    trace: Any = _jax.current_trace()
+    while trace is not None and type(trace) is not ImplicitTrace:
+        trace = getattr(trace, "parent_trace", None)
+    return trace

@@ -1,0 +1,286 @@
+"""The transform: a function of dense arrays becomes one that takes implicit arrays anywhere."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar, overload
+
+import jax
+
+from typedqax import _jax
+from typedqax._aval import aval_of, describe
+from typedqax._dispatch import Tables
+from typedqax._higher_order import RULES
+from typedqax._jax import Params, Primitive
+from typedqax._materialization import Materialization, dense_bytes
+from typedqax._table import HandlerTable
+from typedqax._trace import (
+    Call,
+    ImplicitTrace,
+    Run,
+    densify,
+    enclosing_trace,
+    lower,
+    running_handler,
+)
+from typedqax._value import is_value
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+# --- use_implicit_args ---------------------------------------------------------------------------
+
+
+@overload
+def use_implicit_args(
+    f: F, /, *, handlers: HandlerTable | None = None, isolated: bool = False
+) -> F: ...
+@overload
+def use_implicit_args(
+    *, handlers: HandlerTable | None = None, isolated: bool = False
+) -> Callable[[F], F]: ...
+def use_implicit_args(
+    f: Any = None, /, *, handlers: HandlerTable | None = None, isolated: bool = False
+) -> Any:
+    """`f`, for implicit arrays in the place of any of its arrays.
+
+    Primitives that meet an implicit array run the most specific handler that takes it; without
+    one the array is materialized, which is said (see `materialization`). With nothing implicit in
+    its arguments, `f` is called as it is.
+
+    Args:
+        f: a function, method, callable object or partial; its arguments are any pytrees.
+        handlers: a table whose handlers go ahead of the installed ones.
+        isolated: only `handlers` are used, none that is installed.
+
+    Raises:
+        TypeError: `f` is not callable, or `handlers` is no `HandlerTable`.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, typedqax as tq
+        >>> class Zeros(tq.ImplicitArray, materialization="allow"):
+        ...     def materialize(self) -> jax.Array:
+        ...         return jnp.zeros(self.shape, self.dtype)
+        >>> f = tq.use_implicit_args(lambda x, y: x + y)
+        >>> f(Zeros(shape=(3,), dtype=jnp.float32), jnp.ones(3))
+        Array([1., 1., 1.], dtype=float32)
+    """
+    if f is None:
+        return functools.partial(use_implicit_args, handlers=handlers, isolated=isolated)
+    if not (callable(f) or isinstance(f, (staticmethod, classmethod))):
+        raise TypeError(f"use_implicit_args takes a function, not {type(f).__name__}.")
+    if handlers is not None and not isinstance(handlers, HandlerTable):
+        raise TypeError(
+            f"handlers= takes a HandlerTable, not {type(handlers).__name__}: put rules into one with "
+            f"HandlerTable(name, rule, ...)."
+        )
+    return _Transformed(f, Tables.of(handlers, isolated=isolated))
+
+
+class _Transformed:
+    """What `use_implicit_args` gives back: callable as the function is, with its attributes."""
+
+    def __init__(self, function: Any, tables: Tables) -> None:
+        self._function, self._tables = function, tables
+        functools.update_wrapper(self, function, updated=())
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return apply(self._function, args, kwargs, self._tables)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """Bound as the function would be; `self` is one of its arguments then."""
+        bind = getattr(type(self._function), "__get__", None)
+        if bind is None:
+            return self
+        if isinstance(self._function, types.FunctionType):
+            return self if instance is None else types.MethodType(self, instance)
+        return _Transformed(bind(self._function, instance, owner), self._tables)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_function", "_tables"):  # not there yet: while it is unpickled or copied
+            raise AttributeError(name)
+        found = getattr(self._function, name)
+        if name in ("lower", "trace", "eval_shape") and hasattr(self._function, "clear_cache"):
+            # of a jitted function: what they work on has to be the transformed one
+            return getattr(jax.jit(self), name)
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Transformed):
+            return NotImplemented
+        return self._function == other._function and self._tables == other._tables
+
+    def __hash__(self) -> int:
+        return hash((self._function, self._tables))
+
+    def __repr__(self) -> str:
+        return f"use_implicit_args({self._function!r})"
+
+
+def apply(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    tables: Tables | None = None,
+) -> Any:
+    """`function` on arguments that may hold implicit arrays; without `tables`, the handlers are
+    those that decide where it is called: the enclosing transform's, or the installed ones."""
+    current = _jax.current_trace()
+    leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=is_value)
+    if type(current) is ImplicitTrace and (tables is None or tables == current.run.tables):
+        if any(is_value(leaf) for leaf in leaves):
+            args, kwargs = jax.tree.unflatten(tree, [current.lift(leaf) for leaf in leaves])
+        return function(*args, **kwargs)
+    if type(current) is ImplicitTrace:  # a table of its own inside another transform
+        leaves = [current.lower(leaf) for leaf in leaves]
+    if not any(is_value(leaf) for leaf in leaves):
+        return function(*args, **kwargs)
+    run = Run(deciding_tables() if tables is None else tables, RULES)
+    result, trace = _run(function, leaves, tree, run)
+    if _jax.checks_leaks():
+        with _jax.ensure_no_leaks(trace):
+            del trace
+    if type(current) is ImplicitTrace:
+        result = jax.tree.map(current.lift, result, is_leaf=is_value)
+    return result
+
+
+def _run(
+    function: Callable[..., Any], leaves: list[Any], tree: Any, run: Run
+) -> tuple[Any, ImplicitTrace]:
+    # In a frame of its own, so that none of its tracers is alive when leaks are looked for.
+    trace = ImplicitTrace(_jax.current_trace(), run)
+    args, kwargs = jax.tree.unflatten(tree, [trace.lift(leaf) for leaf in leaves])
+    with _jax.under(trace):
+        result = function(*args, **kwargs)
+    return lower(result, run), trace
+
+
+def deciding_tables() -> Tables:
+    """The tables that decide here: of the handler that runs, of the enclosing transform, or none
+    of its own, which leaves the installed ones."""
+    frame = running_handler()
+    if frame is not None:
+        return frame.call.trace.run.tables
+    trace = enclosing_trace()
+    return Tables.of() if trace is None else trace.run.tables
+
+
+# --- one primitive -------------------------------------------------------------------------------
+
+
+class HasPrimitive(Protocol):
+    """An op of `typedqax.ops`."""
+
+    @property
+    def primitive(self) -> Primitive:
+        """The JAX primitive it stands for."""
+
+
+def apply_primitive(primitive: Primitive, operands: Sequence[Any], params: Params) -> Any:
+    """`primitive` on operands that may be implicit, with dispatch, under the current trace."""
+    if not any(is_value(operand) for operand in operands):
+        return _jax.bind(primitive, operands, params)
+    current = _jax.current_trace()
+    if type(current) is ImplicitTrace:
+        return _jax.bind(primitive, [current.lift(operand) for operand in operands], params)
+    trace = ImplicitTrace(current, Run(deciding_tables(), RULES))
+    values = [o if is_value(o) else _jax.canonicalize(o) for o in operands]
+    results = Call.of(trace, primitive, values, params).results()
+    return results if primitive.multiple_results else results[0]
+
+
+def default_handler(
+    primitive: Primitive | HasPrimitive, /, *operands: Any, **params: Any
+) -> Any:
+    """What `primitive` gives for `operands`, with dispatch.
+
+    Called by a handler with its own primitive on its own operands, it goes on to the next most
+    specific handler, and after the last one to materialization: the way to defer to a more general
+    handler, such as that of a base class.
+
+    Raises:
+        TypeError: `primitive` is none.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, typedqax as tq
+        >>> tq.default_handler(jax.lax.add_p, jnp.ones(2), jnp.ones(2))
+        Array([2., 2.], dtype=float32)
+    """
+    resolved = primitive if isinstance(primitive, Primitive) else _primitive_of(primitive)
+    frame = running_handler()
+    if frame is not None and frame.handles(resolved, operands):
+        results = frame.proceed(params)
+        current = _jax.current_trace()
+        if type(current) is ImplicitTrace:
+            results = [current.lift(result) for result in results]
+        return results if resolved.multiple_results else results[0]
+    return apply_primitive(resolved, operands, params)
+
+
+def _primitive_of(op: Any) -> Primitive:
+    found = getattr(op, "primitive", None)
+    if not isinstance(found, Primitive):
+        raise TypeError(
+            f"default_handler takes a primitive or an op as its first argument, not "
+            f"{type(op).__name__}."
+        )
+    return found
+
+
+# --- materialize ---------------------------------------------------------------------------------
+
+
+@overload
+def materialize(tree: jax.Array, /) -> jax.Array: ...
+@overload
+def materialize(tree: T, /) -> T: ...
+def materialize(tree: Any, /) -> Any:
+    """`tree` with the dense array in place of each implicit one.
+
+    Asked for, it is not reported.
+
+    Raises:
+        ContractError: a `materialize` method gives another shape or dtype than its array has.
+    """
+    trace = enclosing_trace()
+    current = _jax.current_trace()
+    parent = current.parent if type(current) is ImplicitTrace else current
+    run = Run(deciding_tables(), RULES, quiet=True)
+
+    def dense(leaf: Any) -> Any:
+        value = trace.lower(leaf) if trace is not None else leaf
+        if not is_value(value):
+            return leaf
+        with _jax.under(parent):
+            return densify(value, run)
+
+    return jax.tree.map(dense, tree, is_leaf=is_value)
+
+
+def densify_for(value: Any, asked_by: str) -> jax.Array:
+    """`value` made dense because Python, numpy or jnp asks for its numbers; said, or forbidden.
+
+    Raises:
+        MaterializationError: the policy forbids it.
+    """
+    trace = enclosing_trace()
+    current = _jax.current_trace()
+    run = Run(deciding_tables(), RULES) if trace is None else trace.run
+    operand = describe(value)
+    run.materialized(
+        Materialization(
+            type(value),
+            operand,
+            dense_bytes(operand, aval_of(value).dtype.itemsize),
+            asked_by,
+            (operand,),
+            (f"{asked_by} needs its numbers",),
+            _jax.source_info(),
+        )
+    )
+    with _jax.under(current.parent if type(current) is ImplicitTrace else current):
+        return densify(value, run)
