@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from typedqax._jax import Primitive
-from typedqax._table import Target
+from typedqax._rule import Target
 from typedqax.ops import _generated
 from typedqax.ops._generated import *  # noqa: F403 - each op and its params, as listed there
 from typedqax.ops._op import (

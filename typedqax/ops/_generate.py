@@ -297,8 +297,8 @@ _HEAD: Final = '''"""One typed object for each primitive of JAX {version}.
 Written by `python -m typedqax.ops._generate`; do not edit.
 """
 
-from __future__ import annotations
-
+# Annotations are evaluated here: as strings, TypedDict would compile each of them, and importing
+# this module would take twice as long.
 from collections.abc import Callable, Hashable
 from typing import Any, Final, NotRequired, TypedDict
 

@@ -23,8 +23,8 @@ from typing_extensions import ParamSpec, TypeVar
 
 from typedqax import _jax
 from typedqax._declined import Declined
-from typedqax._jax import bind as apply_primitive
-from typedqax._table import Rule, Target
+from typedqax._rule import Rule, Target
+from typedqax._transform import apply_primitive
 
 # What a handler is given by keyword. Open by default, so that `op: ops.BinaryOp` in a handler's
 # signature means an op of any params.
