@@ -124,10 +124,11 @@ class _Floor:
 
 def _cone(root: type) -> frozenset[type]:
     """`root` and all classes that derive from it at this moment."""
-    cone = {root}
-    todo = [root]
+    cone: set[type] = {root}
+    todo: list[type] = [root]
     while todo:
-        for cls in type.__subclasses__(todo.pop()):
+        derived: list[type] = type.__subclasses__(todo.pop())
+        for cls in derived:
             if cls not in cone:
                 cone.add(cls)
                 todo.append(cls)

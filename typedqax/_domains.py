@@ -21,7 +21,9 @@ from typedqax._relations import (
 from typedqax._signature import ArrayPattern, Dense, Form, Operand, Parameter, Signature
 from typedqax._value import ImplicitValue
 
-COMMUTATIVE = frozenset("add add_any and eq max min mul ne or xor".split())
+COMMUTATIVE = frozenset(
+    ("add", "add_any", "and", "eq", "max", "min", "mul", "ne", "or", "xor")  # sorted in texts
+)
 """Primitives whose two operands may be exchanged."""
 
 # These take operands of one dtype. Each is a scalar, or has the rank of the others, and then each
@@ -30,12 +32,14 @@ COMMUTATIVE = frozenset("add add_any and eq max min mul ne or xor".split())
 _ELEMENTWISE = frozenset(
     """
     add atan2 complex div eq eq_to ge gt igamma igamma_grad_a igammac le le_to lt lt_to max min mul
-    mulhi ne nextafter polygamma pow random_gamma_grad rem sub zeta
-    """.split()
+    mulhi ne nextafter polygamma random_gamma_grad rem sub zeta
+    """.split()  # noqa: SIM905  # a list of names, not of strings
 )
-_BITWISE = frozenset("and or xor shift_left shift_right_arithmetic shift_right_logical".split())
+_BITWISE = frozenset(
+    ("and", "or", "xor", "shift_left", "shift_right_arithmetic", "shift_right_logical")
+)
 _INTEGERS = dtype_set(
-    "int32 int8 uint8 uint32 int64 uint64 int16 uint16 int4 uint4 int2 uint2 bool".split()
+    [*(f"{sign}int{bits}" for sign in ("", "u") for bits in (2, 4, 8, 16, 32, 64)), "bool"]
 )
 _MOST_RANK = 6
 """Ranks beyond this are not looked at one by one, where all operands must have one rank."""
@@ -68,8 +72,10 @@ class Calls:
             ranks.discard(0)
         return len(ranks) <= 1
 
-    def reaching(self, a: Signature, universe: Universe | None = None) -> Point | None:
+    def reaching(self, a: Signature) -> Point | None:
         """A call that `a` accepts."""
+        # Every class that it mentions is itself accepted, so derived ones need not be looked at.
+        universe = Universe(tuple(a.classes | _ANYTHING))
         return self._exact(lambda domain: inhabited(a, domain, universe), (a,))
 
     def outside(self, a: Signature, b: Signature, universe: Universe | None = None) -> Point | None:
@@ -131,7 +137,9 @@ def _pattern(dims: Dims, dtypes: DtypeSet) -> tuple[ArrayPattern, ...]:
     return (ArrayPattern(_ANYTHING, dtypes, dims),)
 
 
-def _fixed(rows: Rows, dtypes: Sequence[DtypeSet] | None = None, rest: str | None = None) -> Signature:
+def _fixed(
+    rows: Rows, dtypes: Sequence[DtypeSet] | None = None, rest: str | None = None
+) -> Signature:
     """The signature of operands that fit one of the rows, each the axes of one operand in text.
 
     `rest` are the axes of every further operand; the last of `dtypes` is theirs, too.
@@ -189,7 +197,7 @@ def _convolved(rank: int) -> Domain:
 # Only conditions under which everything that JAX accepts remains: a call that is left out here
 # could be ambiguous without anybody noticing.
 _SPECIAL: dict[str, Calls] = {
-    **dict.fromkeys(_ELEMENTWISE - {"pow"}, _elementwise()),
+    **dict.fromkeys(_ELEMENTWISE, _elementwise()),
     **dict.fromkeys(_BITWISE, _elementwise(_INTEGERS)),
     "add_any": Calls(Domain(_fixed([("*s", "*s")]), all_same=True)),
     "clamp": Calls(

@@ -108,9 +108,12 @@ class AmbiguousPair:
     also: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        whose = _listed(self.primitive, self.also)
         lines = [
-            f"For {_listed(self.primitive, self.also)}, two handlers of precedence {self.precedence} both match "
-            "and neither is more specific:",
+            (
+                f"For {whose}, two handlers of precedence {self.precedence} both match "
+                "and neither is more specific:"
+            ),
             f"  (1) {self.first}",
             f"  (2) {self.second}",
         ]
@@ -191,8 +194,8 @@ class Duplicate:
         to = f"ops.{self.op}.to" if self.op else "Rule.declare"
         if self.missing:
             return (
-                f"For {_listed(self.primitive, self.also)}, replace=True found no handler of precedence "
-                f"{self.precedence} for exactly these operands:\n"
+                f"For {_listed(self.primitive, self.also)}, replace=True found no handler of "
+                f"precedence {self.precedence} for exactly these operands:\n"
                 f"  {self.second}\n"
                 f"Leave replace=True out, or declare it after the one that it replaces."
             )
@@ -231,7 +234,7 @@ class RefusedTableError(TypedQaxError, TypeError):
         self.subject, self.pairs, self.duplicates = subject, tuple(pairs), tuple(duplicates)
 
     def __str__(self) -> str:
-        findings = [*self.duplicates, *self.pairs]
+        findings: list[AmbiguousPair | Duplicate] = [*self.duplicates, *self.pairs]
         parts, size = [self.subject], len(self.subject)
         whole = 0
         for finding in findings:

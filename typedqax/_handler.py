@@ -105,7 +105,7 @@ class Params:
         return self.required | self.optional
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Handler:
     """A function that computes a primitive on some kinds of operands.
 
@@ -210,9 +210,9 @@ class Handler:
         if self.params.rest != "declined":
             return dict(params)
         named = self.params.named
-        refused = [name for name, value in params.items() if name not in named and value is not None]
-        if refused:
-            return f"it does not take the param {refused[0]!r}, which is not None in this call"
+        for name, value in params.items():
+            if value is not None and name not in named:
+                return f"it does not take the param {name!r}, which is not None in this call"
         return {name: value for name, value in params.items() if name in named}
 
     def facts(self) -> HandlerFacts:
@@ -238,8 +238,7 @@ def _called_and_written(function: object) -> tuple[Callable[..., Any], Callable[
         raise SignatureError(
             described,
             "a method",
-            ["a handler is a plain function, so that it can be called and tested alone; write a "
-             "function, or decorate it with @staticmethod"],
+            ["a handler is a plain function, which can be called alone; or use @staticmethod"],
         )
     if not callable(function) or isinstance(function, type):
         kind = "a class" if isinstance(function, type) else f"of type {type(function).__name__}"
@@ -293,8 +292,7 @@ def _shape_of(called: Callable[..., Any], name: str, place: Place) -> list[Param
         raise SignatureError(
             name,
             str(place),
-            [f"it is a method (its first parameter is `{parameters[0].name}`); a handler is a "
-             "plain function or a @staticmethod"],
+            [f"it is a method, with `{parameters[0].name}`; write a function or a @staticmethod"],
         )
     return parameters
 

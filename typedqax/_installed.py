@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from typedqax._errors import AmbiguousPair, Duplicate, TypedQaxError, refusal
+from typedqax._errors import TypedQaxError, refusal
 from typedqax._handler import Origin, Place
 from typedqax._ranking import Ranking, note_joining_class, rank
 from typedqax._table import (
@@ -115,8 +115,10 @@ def _declare(part: Part) -> None:
     if declaring is not None:
         declaring.parts.append(part)
         return
-    what = f"table {part.name!r}" if isinstance(part, HandlerTable) else (
-        f"handler `{part.handler.name}`"
+    what = (
+        f"table {part.name!r}"
+        if isinstance(part, HandlerTable)
+        else (f"handler `{part.handler.name}`")
     )
     with _lock:
         _change(_with_parts(_now.holds, [part], kept=True), [part], f"{what} was not installed")
@@ -134,7 +136,9 @@ def uninstall(table: HandlerTable) -> None:
         return
     with _lock:
         if not any(hold.part is table and hold.kept for hold in _now.holds):
-            names = ", ".join(repr(hold.part.name) for hold in _now.holds if _is_table(hold.part))
+            names = ", ".join(
+                _described(hold.part) for hold in _now.holds if not _is_rule(hold.part)
+            )
             raise TypedQaxError(
                 f"{_described(table)} is not installed; installed are: {names or 'none'}"
             )
@@ -223,8 +227,8 @@ def _joins(cls: type) -> bool:
     return len(kinds) > 1 and not any(kinds <= set(kind.__mro__) for kind in kinds)
 
 
-def _is_table(part: Part) -> bool:
-    return isinstance(part, HandlerTable)
+def _is_rule(part: Part) -> bool:
+    return isinstance(part, Rule)
 
 
 def _described(table: object) -> str:
@@ -247,9 +251,7 @@ def _active_parts(holds: Sequence[_Hold]) -> list[Part]:
     """The parts, without tables whose later self serves a block."""
     tables = [hold.part for hold in holds if isinstance(hold.part, HandlerTable)]
     return [
-        hold.part
-        for hold in holds
-        if not any(_supersedes(table, hold.part) for table in tables)
+        hold.part for hold in holds if not any(_supersedes(table, hold.part) for table in tables)
     ]
 
 

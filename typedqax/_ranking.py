@@ -403,10 +403,7 @@ class _Coverage:
         return tuple(
             entry
             for entry in covers
-            if all(
-                each.calls.shared(entry.signature, each.signature, self._comparisons.universe) is not None
-                for each in pair
-            )
+            if all(self._comparisons.relation(entry, each) is not None for each in pair)
         )
 
     def _sharing(self, entry: Entry) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 from typedqax._domains import COMMUTATIVE, Calls, primitive_domain
 from typedqax._errors import SignatureError
@@ -27,7 +27,7 @@ DECIDING_PARAMS = frozenset(
     reduction_dimension reps reverse rhs_dilation rounding_method scatter_dimension select_prim
     shape sizes slice_sizes sort_eigenvalues split_axis start_indices strides subset_by_index tiled
     transpose_a unit_diagonal update_jaxpr window_dilation window_dimensions window_strides y
-    """.split()
+    """.split()  # noqa: SIM905  # a list of names, not of strings
 )
 
 
@@ -231,11 +231,11 @@ def _param_problems(handler: Handler, targets: tuple[Target, ...]) -> list[str]:
                     "out: name it as a keyword, or take **params and pass them on"
                 )
         given = have if params.rest != "declined" else have & params.named
-        for name in sorted(given & set(handler.by_keyword)):
-            problems.append(
-                f"its operand `{name}` has the name of a param of `{target.name}`: "
-                "put a `/` after the operands"
-            )
+        problems += [
+            f"its operand `{name}` has the name of a param of `{target.name}`: "
+            f"put a `/` after the operands"
+            for name in sorted(given & handler.by_keyword)
+        ]
     return list(dict.fromkeys(problems))
 
 
@@ -247,11 +247,10 @@ def _order_problems(
         return []
     wrong = [target.name for target in targets if target.name not in COMMUTATIVE]
     if wrong:
-        return [
-            f"commutative=True is for primitives whose two operands may be swapped "
-            f"({', '.join(sorted(COMMUTATIVE))}); `{wrong[0]}` is none of them"
-        ]
-    return []
+        known = ", ".join(sorted(COMMUTATIVE))
+        return [f"commutative=True is for {known}; the operands of `{wrong[0]}` have an order"]
+    fewest, most = handler.arities
+    return [] if fewest == most == 2 else ["commutative=True is for a handler of two operands"]
 
 
 def _reach_problem(rule: Rule) -> str | None:

@@ -40,6 +40,8 @@ class HandlerTable:
     rules: tuple[Rule, ...]
     rankings: Mapping[str, Ranking]
     origin: Origin
+    # What others keep for as long as the table exists, such as what was resolved in it.
+    views: dict[object, Any]
 
     def __init__(self, name: str, /, *rules_or_tables: Rule | HandlerTable) -> None:
         frame = sys._getframe(1)  # noqa: SLF001  # the caller's module names the table's origin
@@ -127,9 +129,7 @@ class HandlerTable:
         return self
 
 
-def _checked_parts(
-    name: object, parts: tuple[object, ...]
-) -> tuple[Rule | HandlerTable, ...]:
+def _checked_parts(name: object, parts: tuple[object, ...]) -> tuple[Rule | HandlerTable, ...]:
     """`parts`, after asking that each is what a table is made of."""
     if not isinstance(name, str):
         raise TypedQaxError(
@@ -181,13 +181,16 @@ def current_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     for rule in distinct:
         origin = rule.handler.origin
         by_name[origin.module, origin.qualname].append(rule)
-    superseded = {
-        old
-        for alike in by_name.values()
-        if len(alike) > 1
-        for old in alike
-        if any(new.handler.origin.supersedes(old.handler.origin) for new in alike)
-    }
+    superseded: set[Rule] = set()
+    for alike in by_name.values():
+        # All that a loop or a factory makes has one code object, and stands or falls together.
+        latest = {rule.handler.origin.code: rule.handler.origin for rule in alike}
+        if len(latest) > 1:
+            superseded.update(
+                old
+                for old in alike
+                if any(new.supersedes(old.handler.origin) for new in latest.values())
+            )
     return tuple(rule for rule in distinct if rule not in superseded)
 
 
