@@ -612,10 +612,8 @@ def _give_shape(value: ImplicitValue, shape: Sequence[int] | None) -> None:
 def _as_dtype(value: ImplicitValue, dtype: DTypeLike | None) -> Any:
     if dtype is None:
         return None
-    if jax.dtypes.issubdtype(dtype, jax.dtypes.extended):
-        return dtype
     try:
-        return jax.dtypes.canonicalize_dtype(np.dtype(dtype))
+        return _jax.canonical_dtype(dtype)
     except TypeError as error:
         raise TypeError(f"{type(value).__name__}(dtype={dtype!r}): {error}") from error
 

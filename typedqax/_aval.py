@@ -234,9 +234,7 @@ def _extent_shape(value: ImplicitValue) -> tuple[int, ...] | None:
 
 
 def _as_dtype(dtype: Any) -> np.dtype[Any]:
-    if isinstance(dtype, np.dtype) or jax.dtypes.issubdtype(dtype, jax.dtypes.extended):
-        return dtype  # type: ignore[no-any-return]  # an extended dtype serves as one
-    return jax.dtypes.canonicalize_dtype(np.dtype(dtype))
+    return _jax.canonical_dtype(dtype)
 
 
 def _remembered(value: ImplicitValue) -> Derived:

@@ -18,9 +18,9 @@ import numpy as np
 from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import dtypes as _dtypes
+from jax._src import named_sharding as _named_sharding
 from jax._src import traceback_util as _traceback_util
 from jax._src.interpreters import partial_eval as _partial_eval
-from jax._src.sharding_impls import UNSPECIFIED as UNSPECIFIED
 from jax._src.source_info_util import user_frame as _user_frame
 from jax._src.util import weakref_lru_cache as weakref_lru_cache
 from jax.core import ShapedArray as ShapedArray
@@ -36,6 +36,9 @@ from jax.extend.core import TraceTag as TraceTag
 from jax.extend.linear_util import WrappedFun as WrappedFun
 from jax.interpreters.ad import Zero as Zero
 from jax.interpreters.ad import instantiate_zeros as instantiate_zeros
+
+UNSPECIFIED: Any = _named_sharding.UNSPECIFIED
+"""What jit knows of a sharding that nobody gave."""
 
 Params: TypeAlias = Mapping[str, Any]
 SourceInfo: TypeAlias = source_info_util.SourceInfo
@@ -55,7 +58,8 @@ def exclude_package_from_tracebacks() -> None:
 
 def current_trace() -> Trace:
     """The trace that primitives are bound to now."""
-    return _core.trace_ctx.trace
+    trace: Trace = _core.trace_ctx.trace
+    return trace
 
 
 def under(trace: Trace) -> AbstractContextManager[None]:
@@ -76,6 +80,11 @@ def checks_leaks() -> bool:
 def ensure_no_leaks(trace: Trace) -> AbstractContextManager[None]:
     """Invalidate `trace` at the end of the block, and report any of its tracers still alive."""
     return _core.ensure_no_leaks(trace)
+
+
+def cur_qdd(trace: Trace, value: Any) -> Any:
+    """The quasi-dynamic data of a value of `trace`, such as what a box holds now."""
+    return trace.cur_qdd(value)  # type: ignore[attr-defined]  # of every trace, not of the base
 
 
 def bind_under(
@@ -137,6 +146,19 @@ def short_aval(shape: Sequence[Any], dtype: Any) -> str:
 def strong(aval: Any) -> Any:
     """`aval` without weak type."""
     return aval.update(weak_type=False) if getattr(aval, "weak_type", False) else aval
+
+
+def canonical_dtype(dtype: Any) -> np.dtype[Any]:
+    """A dtype as JAX has it: 32 bits wide unless x64 is enabled; an extended one as it is.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if _dtypes.issubdtype(dtype, _dtypes.extended):
+        extended: np.dtype[Any] = dtype
+        return extended
+    canonical: np.dtype[Any] = _dtypes.canonicalize_dtype(np.dtype(dtype))
+    return canonical
 
 
 def dtype_name(dtype: Any) -> str:

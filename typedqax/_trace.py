@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 
@@ -112,15 +112,17 @@ class ImplicitTracer(Tracer):  # type: ignore[type-arg]  # generic over traces i
         super().__init__(trace, aval_of(value))
         self.value = value
 
-    @property  # so that isinstance(x, LoraMatrix) holds of the tracer that stands for one
-    def __class__(self) -> type:
-        return type(self.value)
+    if not TYPE_CHECKING:
+
+        @property  # so that isinstance(x, LoraMatrix) holds of the tracer that stands for one
+        def __class__(self) -> type:
+            return type(self.value)
 
     def __getattr__(self, name: str) -> Any:
         state = object.__getattribute__(self, "value").__dict__
         if name in state and not name.startswith("_"):
             return lift(state[name], self._trace)
-        return super().__getattr__(name)
+        return super().__getattr__(name)  # type: ignore[no-untyped-call]  # untyped in JAX
 
     def materialize(self) -> jax.Array:
         """The dense array that this one stands for."""
@@ -134,7 +136,7 @@ class ImplicitTrace(_jax.Trace):
     __slots__ = ("parent", "run", "tag")
 
     def __init__(self, parent: Trace, run: Run) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # untyped in JAX
         # The base sets True: high-level primitives would then be expanded before the parent sees
         # them, and lose their custom rules.
         self.requires_low = False
@@ -217,7 +219,7 @@ class ImplicitTrace(_jax.Trace):
         return value if self.owns(value) else self.parent.stage_value(value)
 
     def cur_qdd(self, value: Any) -> Any:
-        return self.parent.cur_qdd(value)
+        return _jax.cur_qdd(self.parent, value)
 
 
 # --- values and tracers --------------------------------------------------------------------------
@@ -295,7 +297,8 @@ def _densify_batched(value: ImplicitValue, batch: tuple[int, ...], run: Run) -> 
     def densify_one(children: dict[str, Any]) -> jax.Array:
         return densify(with_children(value, children), run)
 
-    return jax.vmap(densify_one)(mapped)
+    dense: jax.Array = jax.vmap(densify_one)(mapped)
+    return dense
 
 
 def strongly_typed(array: Any) -> Any:
