@@ -18,6 +18,8 @@ os.environ["XLA_FLAGS"] = " ".join(
 import jax
 import pytest
 
+from typedqax import _installed
+
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_check_tracer_leaks", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -32,3 +34,14 @@ def promotion(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed_stays() -> Iterator[None]:
+    """What a test installs or declares is gone after it."""
+    before = _installed.installed_now()
+    yield
+    if _installed.installed_now() is not before:
+        with _installed._lock:
+            # Not the old object: its version would name two different tables.
+            _installed._replace_holds(before.holds)
