@@ -18,6 +18,7 @@ from typedqax import ops as ops
 from typedqax._array import ImplicitArray as ImplicitArray
 from typedqax._array import aux_field as aux_field
 from typedqax._contracts import checks as checks
+from typedqax._declaring import primitive_handler as primitive_handler
 from typedqax._declined import DECLINE as DECLINE
 from typedqax._declined import Declined as Declined
 from typedqax._errors import AmbiguityError as AmbiguityError

@@ -270,8 +270,9 @@ def check_call(candidate: Candidate, operands: tuple[Operand, ...], params: Para
     if not _enabled.get():
         return
     handler, match = candidate.entry.handler, candidate.match
-    for name, hint in handler.param_hints.items():
-        if name in params and not is_bearable(params[name], hint):
+    hints: Mapping[str, Any] = handler.param_hints
+    for name, hint in hints.items():
+        if name in params and not is_bearable(_plain(params[name]), hint):
             raise ContractError(
                 f"the param {name!r} of {handler.name} ({handler.place})",
                 f"is {_shown(params[name])}, annotated {_hint_text(hint)}.",
@@ -284,6 +285,15 @@ def check_call(candidate: Candidate, operands: tuple[Operand, ...], params: Para
                 f"is {operand}, annotated {pattern.text}.",
                 origins=_origins(match, _operand_names(handler, len(operands), candidate.swapped)),
             )
+
+
+def _plain(param: Any) -> Any:
+    """A param with Python's ints for numpy's, which JAX lets through in axes and sizes."""
+    if isinstance(param, np.integer):
+        return int(param)
+    if type(param) is tuple:
+        return tuple([_plain(item) for item in param])
+    return param
 
 
 def check_results(

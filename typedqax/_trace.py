@@ -277,16 +277,22 @@ def densify(value: ImplicitValue, run: Run) -> jax.Array:
     if has_implicit_field(value):
         trace = ImplicitTrace(_jax.current_trace(), run)
         with _jax.under(trace):
-            dense = lift_fields(value, trace).materialize()  # type: ignore[attr-defined]  # ImplicitArray's
+            dense = materialize_once(lift_fields(value, trace))
         dense = lower(dense, run)
     else:
-        dense = value.materialize()  # type: ignore[attr-defined]  # every subclass has it
+        dense = materialize_once(value)
         if type(dense) is ImplicitTracer:
             dense = dense.value
     check_materialized(value, dense)
     if is_value(dense):
         return densify(dense, run)
-    return strongly_typed(dense)
+    strong: jax.Array = strongly_typed(dense)
+    return strong
+
+
+def materialize_once(value: ImplicitValue) -> Any:
+    """What the class's own `materialize` gives for `value`."""
+    return value.materialize()  # type: ignore[attr-defined]  # of ImplicitArray, abstract here
 
 
 def _densify_batched(value: ImplicitValue, batch: tuple[int, ...], run: Run) -> jax.Array:
@@ -395,6 +401,8 @@ class Call:
         """Run the handler as ordinary JAX code, its operands' own implicit fields as tracers."""
         target, function = candidate.entry.target, candidate.entry.handler.function
         first = () if target.first is None else (target.first,)
+        if target.name == ANY_PRIMITIVE and callable(target.first):
+            first = (target.first(self.primitive),)  # what stands for this primitive
         nested = any(is_value(value) and has_implicit_field(value) for value in values)
         trace = self.trace
         if nested:
