@@ -17,14 +17,13 @@ from typedqax._signature import ArrayPattern, Dense, Operand
 from typedqax._value import (
     EXTENT,
     ImplicitValue,
-    auxiliary_data,
     child_values,
     field_names,
     is_value,
     with_children,
 )
 
-_DERIVED_LIMIT = 1024
+_REMEMBERED = 4096
 """How many shapes and dtypes a class remembers; more than a program has, and bounded."""
 
 
@@ -121,23 +120,100 @@ def shape_of(value: Any) -> tuple[int, ...]:
     return tuple(value.shape)
 
 
+class Seen(NamedTuple):
+    """All that is known of an implicit array from the shapes and dtypes of its fields.
+
+    Attributes:
+        operand: what it is dispatched as.
+        aval: the abstract value that it stands for; strongly typed.
+        batch: its batch axes.
+        event: its shape without them, and its dtype.
+    """
+
+    operand: Operand
+    aval: _jax.ShapedArray
+    batch: tuple[int, ...]
+    event: Derived
+
+
+def look(value: ImplicitValue) -> Seen:
+    """What is known of `value`; remembered by its class, per shapes and dtypes of fields.
+
+    Raises:
+        UninitializedAval: nothing tells its shape or dtype.
+        ShapeError: a field has fewer axes than its annotation names.
+    """
+    cls = type(value)
+    memo: dict[Any, Seen] = cls.__dict__.get("_seen") or _new_memo(cls)
+    key = _key(value)
+    seen = memo.get(key)
+    if seen is None:
+        batch = batch_shape(value)
+        event = derive(value)
+        shape = batch + event.shape
+        seen = Seen(
+            Operand(cls, _jax.dtype_name(event.dtype), shape),
+            _jax.shaped_array(shape, event.dtype),
+            batch,
+            event,
+        )
+        if len(memo) >= _REMEMBERED:
+            memo.clear()
+        memo[key] = seen
+    return seen
+
+
+def _key(value: ImplicitValue) -> tuple[Any, ...]:
+    """All that the shape and dtype of `value` can depend on, as far as it is not its class."""
+    state = value.__dict__
+    names = field_names(type(value))
+    parts: list[Any] = [state.get("_given_shape"), state.get("_given_dtype"), _jax.wide_types()]
+    for name in names.auxiliary:
+        parts.append(state.get(name))
+    for name in names.children or (EXTENT,):
+        field = state.get(name)
+        try:
+            parts.append((tuple(field.shape), field.dtype))
+        except AttributeError:
+            leaves, tree = jax.tree.flatten(field, is_leaf=is_value)
+            parts += [tree, *[_leaf_key(leaf) for leaf in leaves]]
+    return tuple(parts)
+
+
+def _leaf_key(leaf: Any) -> Any:
+    return (tuple(leaf.shape), leaf.dtype) if is_array_like(leaf) else type(leaf)
+
+
+def _new_memo(cls: type[ImplicitValue]) -> dict[Any, Seen]:
+    memo: dict[Any, Seen] = {}
+    cls._seen = memo  # type: ignore[attr-defined]  # memo of the class
+    return memo
+
+
 def describe(value: Any) -> Operand:
     """What `value` is dispatched as."""
     if is_value(value):
-        derived = derive(value)
-        cls = type(value)
-        return Operand(cls, _jax.dtype_name(derived.dtype), batch_shape(value) + derived.shape)
+        return look(value).operand
     aval = value if isinstance(value, jax.ShapeDtypeStruct) else jax.typeof(value)
-    dtype = getattr(aval, "dtype", None)
-    if dtype is None:  # a token, a reference to mutable state
-        return Operand(Dense, "other", ())
-    return Operand(Dense, _jax.dtype_name(dtype), tuple(aval.shape))
+    operand = _dense.get(aval)
+    if operand is None:
+        dtype = getattr(aval, "dtype", None)
+        if dtype is None:  # a token, a reference to mutable state
+            return Operand(Dense, "other", ())
+        operand = Operand(Dense, _jax.dtype_name(dtype), tuple(aval.shape))
+        if len(_dense) >= _REMEMBERED:
+            _dense.clear()
+        _dense[aval] = operand
+    return operand
+
+
+_dense: dict[Any, Operand] = {}
+"""What dense operands of each abstract value are dispatched as."""
 
 
 def aval_of(value: ImplicitValue) -> _jax.ShapedArray:
     """The abstract value that `value` stands for; strongly typed."""
-    derived = derive(value)
-    return _jax.shaped_array(batch_shape(value) + derived.shape, derived.dtype)
+    return look(value).aval
 
 
 def batch_shape(value: ImplicitValue) -> tuple[int, ...]:
@@ -218,7 +294,7 @@ def derive(value: ImplicitValue) -> Derived:
         dtype = None if default is None else _as_dtype(default)
     if shape is not None and dtype is not None:
         return Derived(shape, dtype)
-    derived = _remembered(value)
+    derived = _evaluated(value)
     return Derived(
         derived.shape if shape is None else shape, derived.dtype if dtype is None else dtype
     )
@@ -237,40 +313,22 @@ def _as_dtype(dtype: Any) -> np.dtype[Any]:
     return _jax.canonical_dtype(dtype)
 
 
-def _remembered(value: ImplicitValue) -> Derived:
+def _evaluated(value: ImplicitValue) -> Derived:
+    """What `compute_shape`, `compute_dtype` or `materialize` give for the dense stand-ins."""
     cls = type(value)
     batch = batch_shape(value)
     batched = batched_fields(value, batch)
-    shadows: dict[str, Any] = {}
-    key_parts: list[Any] = [auxiliary_data(value)]
-    for name, field in child_values(value):
-        shadow = jax.tree.map(
+    shadows = {
+        name: jax.tree.map(
             lambda leaf, name=name: _shadow(
                 cls.__name__, name, leaf, len(batch) if name in batched else 0
             ),
             field,
             is_leaf=is_value,
         )
-        shadows[name] = shadow
-        leaves, tree = jax.tree.flatten(shadow)
-        key_parts.append((tree, *[(leaf.shape, leaf.dtype) for leaf in leaves]))
-    if EXTENT in value.__dict__:
-        key_parts.append(_extent_shape(value))
-    key = tuple(key_parts)
-    memo: dict[Any, Derived] = cls.__dict__.get("_derived") or _new_memo(cls)
-    derived = memo.get(key)
-    if derived is None:
-        derived = _evaluate(value, shadows, (id(cls), key))
-        if len(memo) >= _DERIVED_LIMIT:
-            memo.clear()
-        memo[key] = derived
-    return derived
-
-
-def _new_memo(cls: type[ImplicitValue]) -> dict[Any, Derived]:
-    memo: dict[Any, Derived] = {}
-    cls._derived = memo  # type: ignore[attr-defined]  # memo of the class
-    return memo
+        for name, field in child_values(value)
+    }
+    return _evaluate(value, shadows, (id(cls), _key(value)))
 
 
 def _shadow(cls: str, name: str, leaf: Any, batch: int) -> jax.ShapeDtypeStruct:

@@ -143,6 +143,11 @@ def short_aval(shape: Sequence[Any], dtype: Any) -> str:
     return f"{_dtypes.short_dtype_name(dtype)}[{','.join(map(str, shape))}]"
 
 
+def wide_types() -> bool:
+    """Whether 64-bit types are enabled."""
+    return bool(_config.enable_x64.value)
+
+
 def strong(aval: Any) -> Any:
     """`aval` without weak type."""
     return aval.update(weak_type=False) if getattr(aval, "weak_type", False) else aval

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import jax
 
 from typedqax import _jax
-from typedqax._aval import aval_of, batch_shape, batched_fields, describe
+from typedqax._aval import aval_of, batched_fields, describe, look
 from typedqax._contracts import check_materialized, check_results
 from typedqax._declined import DECLINE
 from typedqax._dispatch import ANY_PRIMITIVE, Candidate, Resolution, Tables, misses, resolve
@@ -271,7 +271,7 @@ def densify(value: ImplicitValue, run: Run) -> jax.Array:
     Raises:
         ContractError: `materialize` gave something of another shape or dtype than `value` has.
     """
-    batch = batch_shape(value)
+    batch = look(value).batch
     if batch:
         return _densify_batched(value, batch, run)
     if has_implicit_field(value):
