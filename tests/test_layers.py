@@ -41,6 +41,7 @@ _materialization
 _dispatch
 _contracts
 _trace
+_leafwise
 _higher_order._rewrite
 _higher_order._dense
 _higher_order._carry
@@ -54,6 +55,7 @@ _higher_order.custom_vjp
 _higher_order.call
 _higher_order.linear_solve
 _higher_order.shard_map
+_higher_order.other
 _higher_order
 _transform
 _array

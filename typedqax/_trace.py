@@ -17,6 +17,7 @@ from typedqax._dispatch import ANY_PRIMITIVE, Candidate, Resolution, Tables, mis
 from typedqax._errors import ContractError
 from typedqax._jax import Params, Primitive, Trace, Tracer
 from typedqax._materialization import Materialization, dense_bytes, policy_for, report
+from typedqax._recording import Application, Record, kept_record
 from typedqax._signature import Operand
 from typedqax._value import ImplicitValue, child_values, is_value, with_children
 
@@ -36,7 +37,9 @@ class HigherOrderRules:
     """What the trace does with primitives that hold functions.
 
     Attributes:
-        primitives: by primitive name.
+        primitives: by primitive name; those that hold no function, but do not look at the numbers
+            of an array, too.
+        other: for every other primitive.
         call: `Trace.process_call`.
         custom_jvp: `Trace.process_custom_jvp_call`.
         custom_vjp: `Trace.process_custom_vjp_call`.
@@ -44,6 +47,7 @@ class HigherOrderRules:
     """
 
     primitives: Mapping[str, PrimitiveRule]
+    other: PrimitiveRule
     call: Callable[..., list[Any]]
     custom_jvp: Callable[..., list[Any]]
     custom_vjp: Callable[..., list[Any]]
@@ -79,6 +83,11 @@ class Run:
         Raises:
             MaterializationError: the policy forbids it.
         """
+        record = kept_record()
+        if record is not None:
+            if not self.quiet:
+                record.events.append(event)
+            return
         if self.quiet:
             if policy_for(event.cls, event.primitive, 0) == "error" and _refuses_dense(event.cls):
                 report(event)
@@ -355,16 +364,22 @@ class Call:
     def results(self, position: int = 0) -> list[Any]:
         """The results, from the first handler at or after `position` that does not decline."""
         chain = self.resolution.chain
-        rule = self.trace.run.rules.primitives.get(self.primitive.name)
+        rules = self.trace.run.rules
+        rule: PrimitiveRule | None = rules.primitives.get(self.primitive.name, rules.other)
         for index in range(position, len(chain)):
             candidate = chain[index]
             ambiguous = self.resolution.ambiguous_after(index)
             if ambiguous is not None:
                 raise ambiguous
             if rule is not None and candidate.entry.target.name == ANY_PRIMITIVE:
-                break
+                results, rule = rule(self), None
+                if results is not None:
+                    return results
             results = self._try(index, candidate)
             if results is not None:
+                record = kept_record()
+                if record is not None:
+                    self._record(record, candidate)
                 return results
         if rule is not None:
             results = rule(self)
@@ -435,6 +450,20 @@ class Call:
             dense = [densify(v, self.trace.run) if is_value(v) else v for v in self.values]
         results = _jax.bind_under(self.trace.parent, self.primitive, dense, self.params)
         return list(results) if self.primitive.multiple_results else [results]
+
+    def _record(self, record: Record, candidate: Candidate) -> None:
+        handler = candidate.entry.handler
+        source = self.source or _jax.source_info()
+        record.events.append(
+            Application(
+                self.primitive.name,
+                self.operands,
+                handler.name,
+                handler.place,
+                tuple(self.reasons),
+                source,
+            )
+        )
 
     def _reasons(self) -> tuple[str, ...]:
         near = misses(self.trace.run.tables, self.primitive.name, self.operands)
