@@ -694,3 +694,5 @@ def _canonicalize(value: Any) -> Any:
 
 
 _jax.register_canonicalizer(ImplicitValue, _canonicalize)
+# What a primitive is given goes through the canonicalizer first, so that this lets nothing through.
+_jax.register_aval(ImplicitValue, aval_of)

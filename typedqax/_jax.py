@@ -125,6 +125,11 @@ def register_canonicalizer(cls: type, canonicalize_value: Callable[[Any], Any]) 
     _dtypes.register_canonicalize_value_handler(cls, canonicalize_value)
 
 
+def register_aval(cls: type, aval_of_value: Callable[[Any], ShapedArray]) -> None:
+    """Let `jax.typeof` of an instance of `cls` be what `aval_of_value` says."""
+    _core.pytype_aval_mappings[cls] = aval_of_value
+
+
 # --- abstract values -----------------------------------------------------------------------------
 
 
