@@ -477,10 +477,12 @@ def _remember_local_names(cls: Any) -> None:
     if not annotations:
         return
     frame = sys._getframe(2)  # noqa: SLF001  # the frame of the class statement
-    if frame.f_locals is frame.f_globals:
+    module = sys.modules.get(cls.__module__)
+    if frame.f_locals is frame.f_globals and frame.f_globals is getattr(module, "__dict__", None):
         return
     words = set(re.findall(r"\w+", " ".join(annotations)))
-    cls._defining_locals = {k: v for k, v in frame.f_locals.items() if k in words}
+    visible = {**frame.f_globals, **frame.f_locals}
+    cls._defining_locals = {name: visible[name] for name in words if name in visible}
 
 
 def _inherits_written_init(cls: Any) -> bool:

@@ -130,6 +130,14 @@ def register_aval(cls: type, aval_of_value: Callable[[Any], ShapedArray]) -> Non
     _core.pytype_aval_mappings[cls] = aval_of_value
 
 
+_own_caches = jax.make_user_context(None)
+
+
+def without_caches() -> AbstractContextManager[None]:
+    """Trace everything anew in the block: nothing that JAX traced before it counts, or after."""
+    return _own_caches(object())  # type: ignore[no-any-return]  # untyped in JAX
+
+
 # --- abstract values -----------------------------------------------------------------------------
 
 
