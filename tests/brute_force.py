@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -27,15 +27,15 @@ def expression_names(text: str) -> set[str]:
 def axes(text: str) -> list[tuple[str, bool, Any]]:
     """(kind, broadcast, value) for each axis: any, many, size, name, section, expression."""
     found: list[tuple[str, bool, Any]] = []
-    for i, part in enumerate(text.split()):
+    for part in text.split():
         broadcast = part.startswith("#")
         part = part.removeprefix("#")  # noqa: PLW2901
         if "=" in part:
             part = part.split("=")[1]  # noqa: PLW2901
         if part == "...":
-            found.append(("section", False, f"?{i}"))
+            found.append(("section", False, "?"))
         elif part.startswith("_"):
-            found.append(("name", False, f"?{i}"))
+            found.append(("name", False, "?"))
         elif part.startswith("*"):
             found.append(("section", broadcast, part[1:]))
         elif part.isdigit():
@@ -49,7 +49,7 @@ def axes(text: str) -> list[tuple[str, bool, Any]]:
 
 def is_well_formed(row: Row) -> bool:
     """Every name in an expression has an axis of its own; one section an operand."""
-    plain = {v for text in row for kind, b, v in axes(text) if kind == "name" and not b}
+    plain = {v for text in row for kind, b, v in axes(text) if kind == "name" and not b} - {"?"}
     used = {
         name
         for text in row
@@ -62,15 +62,9 @@ def is_well_formed(row: Row) -> bool:
     )
 
 
-def _parsed(row: Row) -> list[list[tuple[str, bool, Any]]]:
-    # An anonymous axis is a name that nothing else has.
-    return [
-        [(k, b, f"{v}@{i}" if isinstance(v, str) and v[0] == "?" else v) for k, b, v in axes(text)]
-        for i, text in enumerate(row)
-    ]
-
-
-def tuples(sizes: Sequence[int], longest: int) -> list[Shape]:
+@lru_cache
+def tuples(sizes: tuple[int, ...], longest: int) -> list[Shape]:
+    """Every shape of these sizes and no more axes than `longest`."""
     return [t for n in range(longest + 1) for t in itertools.product(sizes, repeat=n)]
 
 
@@ -85,7 +79,7 @@ def parts_of(target: Shape) -> list[Shape]:
 
 def _evaluate(text: str, sizes: Mapping[str, int]) -> int | None:
     try:
-        return int(eval(text, {"__builtins__": {}, **FUNCTIONS}, dict(sizes)))  # noqa: S307
+        return int(eval(text, {"__builtins__": {}, **FUNCTIONS}, dict(sizes)))
     except ZeroDivisionError:
         return None
 
@@ -94,11 +88,16 @@ def _shapes(
     operand: Sequence[tuple[str, bool, Any]],
     names: Mapping[str, int],
     sections: Mapping[str, Shape],
+    sizes: tuple[int, ...],
     longest: int,
-) -> Iterator[Shape]:
-    """Every shape that the axes allow under one valuation."""
+) -> list[Shape]:
+    """Every shape of these sizes that the axes allow under one valuation of the names."""
     choices: list[list[Shape]] = []
     for kind, broadcast, value in operand:
+        if value == "?":  # an axis or a section without a name
+            room = longest - len(operand) + 1
+            choices.append(tuples(sizes, room) if kind == "section" else tuples(sizes, 1)[1:])
+            continue
         if kind == "section":
             target = sections[value]
             choices.append(parts_of(target) if broadcast else [target])
@@ -106,57 +105,72 @@ def _shapes(
         size = value if kind == "size" else names[value] if kind == "name" else None
         if kind == "expression":
             size = _evaluate(value, names)
-        if size is None or size < 0:
-            options = []
-        else:
-            options = [(size,)]
+        options = [] if size is None or size < 0 else [(size,)]
         if broadcast and size != 1:
             options.append((1,))
         choices.append(options)
-    for parts in itertools.product(*choices):
-        shape = tuple(itertools.chain.from_iterable(parts))
-        if len(shape) <= longest:
-            yield shape
+    allowed = set(sizes)
+    return [
+        shape
+        for parts in itertools.product(*choices)
+        if len(shape := tuple(itertools.chain.from_iterable(parts))) <= longest
+        and allowed.issuperset(shape)
+    ]
 
 
 @lru_cache(maxsize=4096)
 def points(row: Row, sizes: tuple[int, ...], longest: int) -> frozenset[Point]:
     """Every point with these sizes and no more axes than `longest` that the row allows."""
-    parsed = _parsed(row)
-    names = sorted({v for operand in parsed for k, _, v in operand if k == "name"})
-    sections = sorted({v for operand in parsed for k, _, v in operand if k == "section"})
-    room = {
-        name: longest
-        - min(
-            sum(k != "section" for k, _, _ in operand)
-            for operand in parsed
-            if any(k == "section" and v == name for k, _, v in operand)
-        )
-        for name in sections
-    }
-    # A section that is only ever broadcast may be longer in one operand than there is room for in
-    # another, but its target is never longer than the longest part.
-    every = {name: tuples(sizes, max(room[name], 0)) for name in sections}
-    allowed = set(sizes)
+    parsed = [axes(text) for text in row]
+    names = sorted({v for o in parsed for k, _, v in o if k == "name"} - {"?"})
+    sections = sorted({v for o in parsed for k, _, v in o if k == "section"} - {"?"})
+    every = []
+    for name in sections:
+        # As long as there is room for in some operand: more than that, no part of it can be.
+        used = [o for o in parsed if any(k == "section" and v == name for k, _, v in o)]
+        every.append(tuples(sizes, longest - min(len(o) - 1 for o in used)))
     found: set[Point] = set()
+    known: dict[Any, list[Shape]] = {}
+    uses = [_names_in(operand) for operand in parsed]
     for some in itertools.product(sizes, repeat=len(names)):
         by_name = dict(zip(names, some, strict=True))
-        for others in itertools.product(*(every[name] for name in sections)):
+        for others in itertools.product(*every):
             by_section = dict(zip(sections, others, strict=True))
-            per_operand = [list(_shapes(o, by_name, by_section, longest)) for o in parsed]
-            for point in itertools.product(*per_operand):
-                if all(size in allowed for shape in point for size in shape):
-                    found.add(point)
+            shapes = []
+            for i, operand in enumerate(parsed):
+                key = (
+                    i,
+                    *[by_name[n] for n in names if n in uses[i]],
+                    *[by_section[n] for n in sections if "*" + n in uses[i]],
+                )
+                if key not in known:
+                    known[key] = _shapes(operand, by_name, by_section, sizes, longest)
+                shapes.append(known[key])
+            found.update(itertools.product(*shapes))
     return frozenset(found)
+
+
+def _names_in(operand: Sequence[tuple[str, bool, Any]]) -> set[str]:
+    found: set[str] = set()
+    for kind, _, value in operand:
+        if kind == "expression":
+            found |= expression_names(value)
+        elif kind == "name":
+            found.add(value)
+        elif kind == "section":
+            found.add("*" + value)
+    return found
 
 
 def contains(row: Row, point: Point) -> bool:
     """Whether the row allows one given point, however large: valuations made of its own parts."""
-    parsed = _parsed(row)
+    parsed = [axes(text) for text in row]
     sizes = tuple(sorted({size for shape in point for size in shape} | {1}))
-    names = sorted({v for operand in parsed for k, _, v in operand if k == "name"})
+    names = sorted({v for operand in parsed for k, _, v in operand if k == "name"} - {"?"})
     plain = {v for operand in parsed for k, b, v in operand if k == "section" and not b}
-    only_broadcast = {v for operand in parsed for k, _, v in operand if k == "section"} - plain
+    only_broadcast = (
+        {v for operand in parsed for k, _, v in operand if k == "section"} - plain - {"?"}
+    )
     # Names first: an operand without sections settles most of them.
     if any(
         len(shape) < sum(k != "section" for k, _, _ in operand)
@@ -171,7 +185,7 @@ def contains(row: Row, point: Point) -> bool:
     sections: dict[str, Shape] = {}
     for operand, shape in zip(parsed, point, strict=True):
         for kind, broadcast, value in operand:
-            if kind == "section" and not broadcast:
+            if kind == "section" and not broadcast and value != "?":
                 sections.setdefault(value, section_of(operand, shape))
     choices: list[list[Shape]] = []
     for name in sorted(only_broadcast):
@@ -182,8 +196,7 @@ def contains(row: Row, point: Point) -> bool:
         ]
         length = max(map(len, uses))
         columns = [
-            sorted({u[len(u) - k] for u in uses if len(u) >= k} | {1})
-            for k in range(length, 0, -1)
+            sorted({u[len(u) - k] for u in uses if len(u) >= k} | {1}) for k in range(length, 0, -1)
         ]
         choices.append(list(itertools.product(*columns)))
     bound: list[list[int]] = []
@@ -201,7 +214,7 @@ def contains(row: Row, point: Point) -> bool:
         for others in itertools.product(*choices):
             by_section = {**sections, **dict(zip(sorted(only_broadcast), others, strict=True))}
             if all(
-                shape in set(_shapes(operand, by_name, by_section, len(shape)))
+                shape in _shapes(operand, by_name, by_section, sizes, len(shape))
                 for operand, shape in zip(parsed, point, strict=True)
             ):
                 return True
@@ -266,7 +279,3 @@ def random_pair(choose: Choose, arity: int, longest: int, **kind: bool) -> tuple
         return first, random_row(choose, arity, longest, **kind)
     second = mutated(choose, first, **kind)
     return (first, second) if choose([True, False]) else (second, first)
-
-
-def subtract(first: Iterable[Point], *others: frozenset[Point]) -> set[Point]:
-    return set(first).difference(*others)

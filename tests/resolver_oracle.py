@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from tests import brute_force
 from tests.brute_force import Point, Row
 from typedqax._dims import parse_dims
-from typedqax._relations import difference, overlap, uncovered_overlap
 from typedqax._relations import Point as Witness
+from typedqax._relations import difference, overlap, uncovered_overlap
 from typedqax._signature import ArrayPattern, Dense, Parameter, Signature
 
 ONLY_DENSE = frozenset({Dense})

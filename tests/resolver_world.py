@@ -50,10 +50,31 @@ CLASSES: dict[str, type] = {
 NAMESPACE: dict[str, Any] = {
     **{
         name: getattr(jaxtyping, name)
-        for name in (
-            "AbstractDtype BFloat16 Bool Complex Complex64 Float Float16 Float32 Float64 Inexact "
-            "Int Int4 Int8 Int32 Integer Key Num Real Shaped UInt UInt8 Scalar PyTree"
-        ).split()
+        for name in [
+            "AbstractDtype",
+            "BFloat16",
+            "Bool",
+            "Complex",
+            "Complex64",
+            "Float",
+            "Float16",
+            "Float32",
+            "Float64",
+            "Inexact",
+            "Int",
+            "Int4",
+            "Int8",
+            "Int32",
+            "Integer",
+            "Key",
+            "Num",
+            "Real",
+            "Shaped",
+            "UInt",
+            "UInt8",
+            "Scalar",
+            "PyTree",
+        ]
     },
     **CLASSES,
     "Array": Array,
@@ -79,7 +100,7 @@ def annotation(text: str) -> Any:
     """The object that an annotation in the cases stands for."""
     if text == "<unannotated>":
         return inspect.Parameter.empty
-    return eval(text, dict(NAMESPACE))  # noqa: S307  # our own cases
+    return eval(text, dict(NAMESPACE))  # our own cases
 
 
 def signature(

@@ -1,4 +1,4 @@
-"""Patterns read from annotations: the only reader of jaxtyping's, typing's and beartype's objects."""
+"""Patterns read from annotations: the only reader of jaxtyping's and beartype's objects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typedqax._declined import Declined
 from typedqax._dims import ANY_SHAPE, AnnotationError, Dims, parse_dims
 from typedqax._dtypes import ANY_DTYPE, DtypeSet, dtype_set
 from typedqax._polynomial import Polynomial, names_of
-from typedqax._signature import ArrayPattern, Dense, Form, Parameter, Signature
+from typedqax._signature import ArrayPattern, Dense, Form, Parameter, Predicate, Signature
 from typedqax._value import ArrayValue, ImplicitValue, dispatch_root
 
 __all__ = [
@@ -39,8 +39,8 @@ _SHAPED_DTYPES = cast("type[AbstractDtype]", Shaped).dtypes
 _VALIDATOR: type = type(Is[lambda value: True])
 _UNIONS = (Union, types.UnionType)
 
-ParameterFacts: TypeAlias = tuple[str, object, inspect._ParameterKind, bool]
-"""Name, annotation (resolved), kind, and whether it has a default."""
+ParameterFacts: TypeAlias = tuple[str, object, int, bool]
+"""Name, annotation (resolved), kind (of `inspect.Parameter`), and whether it has a default."""
 
 
 class DenseValue(type):
@@ -96,7 +96,7 @@ def _patterns(annotation: object, array: frozenset[type]) -> tuple[ArrayPattern,
         return _union(get_args(annotation), array)
     if origin is Annotated:
         base, *metadata = get_args(annotation)
-        predicates = tuple(m for m in metadata if isinstance(m, _VALIDATOR))
+        predicates: tuple[Predicate, ...] = tuple(m for m in metadata if isinstance(m, _VALIDATOR))
         return tuple(
             replace(
                 pattern,
@@ -113,7 +113,9 @@ def _patterns(annotation: object, array: frozenset[type]) -> tuple[ArrayPattern,
     if isinstance(annotation, type) and issubclass(annotation, AbstractArray):
         return (_jaxtyping(annotation, array),)
     if isinstance(annotation, type) and origin is None:
-        return (ArrayPattern(_classes(annotation, array), source=annotation, text=_text(annotation)),)
+        return (
+            ArrayPattern(_classes(annotation, array), source=annotation, text=_text(annotation)),
+        )
     raise _erased(annotation, origin)
 
 
@@ -196,7 +198,7 @@ def _is_numpy_scalar(annotation: object) -> bool:
 
 def _never_seen(annotation: object) -> AnnotationError:
     return AnnotationError(
-        f"{_text(annotation)} is never seen: operands that are not implicit are normalised to Array",
+        f"{_text(annotation)} is never seen: what is not implicit is normalised to Array",
         "annotate Array (jax.Array), which stands for numpy arrays and scalars too",
     )
 
@@ -379,7 +381,9 @@ def result_patterns(annotation: object) -> ResultPattern:
                 "return one tuple or list type, with unions inside it",
             )
         items, repeated = _container_items(containers[0])
-        return ResultPattern(items, single=False, repeated=repeated, may_decline=declines, text=text)
+        return ResultPattern(
+            items, single=False, repeated=repeated, may_decline=declines, text=text
+        )
     try:
         patterns = tuple(p for member in kept for p in _patterns(member, _BOTH))
     except AnnotationError as error:
@@ -406,8 +410,10 @@ def instantiate(pattern: ArrayPattern, bindings: Mapping[str, Any]) -> Any:
 
     Names that are not bound become `_`, sections that are not bound or only broadcast `...`.
     """
-    classes = tuple(_checked_class(cls) for cls in sorted(pattern.classes, key=lambda c: c.__name__))
-    array: Any = AnyValue if pattern.classes == _BOTH else Union[classes]
+    classes = tuple(
+        _checked_class(cls) for cls in sorted(pattern.classes, key=lambda c: c.__name__)
+    )
+    array: Any = AnyValue if pattern.classes == _BOTH else Union[classes]  # noqa: UP007  # built at run time
     hint: Any = array
     if pattern.dtypes != ANY_DTYPE or not pattern.dims.is_free:
         dtype: Any = Shaped
@@ -487,7 +493,9 @@ def _mentions_array(annotation: object) -> bool:
 def event_rank(patterns: Sequence[ArrayPattern]) -> int | None:
     """How many axes the patterns say; None if they say nothing, or not one number."""
     ranks = {
-        None if pattern.dims == ANY_SHAPE or pattern.dims.section is not None else pattern.dims.fixed
+        None
+        if pattern.dims == ANY_SHAPE or pattern.dims.section is not None
+        else pattern.dims.fixed
         for pattern in patterns
     }
     return ranks.pop() if len(ranks) == 1 else None

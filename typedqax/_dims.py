@@ -159,7 +159,7 @@ class Dims:
         parts = [*map(str, self.left)]
         if self.section is not None:
             parts.append(str(self.section))
-        return " ".join(parts + [*map(str, self.right)])
+        return " ".join([*parts, *map(str, self.right)])
 
 
 ANY_SHAPE = Dims((), ANYTHING)
@@ -238,8 +238,8 @@ def _parse_axis(part: str, text: str) -> Axis | Section:
 def _misspelt(part: str, text: str, reason: str) -> AnnotationError:
     return AnnotationError(
         f"the axis {part!r} in {text!r} cannot be read: {reason}",
-        'separate axes by spaces, each a name, a number, `_`, `...`, `*name`, `#name` or an '
-        'expression without spaces such as `n+1`',
+        "separate axes by spaces, each a name, a number, `_`, `...`, `*name`, `#name` or an "
+        "expression without spaces such as `n+1`",
     )
 
 
@@ -282,9 +282,7 @@ def match_shapes(patterns: Sequence[Dims], shapes: Sequence[Shape]) -> Bindings 
     return bound
 
 
-def _match_deferred(
-    patterns: Sequence[Dims], shapes: Sequence[Shape], bound: Bindings
-) -> bool:
+def _match_deferred(patterns: Sequence[Dims], shapes: Sequence[Shape], bound: Bindings) -> bool:
     plain = frozenset(bound)
     for dims, shape in zip(patterns, shapes, strict=True):
         for position, axis in dims.deferred:
@@ -335,6 +333,6 @@ def _broadcast(left: Shape, right: Shape) -> Shape | None:
         other = joined[offset + i]
         if other == 1:
             joined[offset + i] = size
-        elif size != 1 and size != other:
+        elif size not in (1, other):
             return None
     return tuple(joined)

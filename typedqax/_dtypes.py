@@ -20,12 +20,42 @@ _SHORT = {
 }
 
 # In the order in which an example should prefer them.
-_KNOWN = (
-    "float32 int32 bool bfloat16 float16 float64 complex64 int8 uint8 uint32 int64 complex128 "
-    "uint64 int16 uint16 int4 uint4 int2 uint2 int1 uint1 prng_key float0 float4_e2m1fn "
-    "float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn "
-    "float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
-).split()
+_KNOWN = [
+    "float32",
+    "int32",
+    "bool",
+    "bfloat16",
+    "float16",
+    "float64",
+    "complex64",
+    "int8",
+    "uint8",
+    "uint32",
+    "int64",
+    "complex128",
+    "uint64",
+    "int16",
+    "uint16",
+    "int4",
+    "uint4",
+    "int2",
+    "uint2",
+    "int1",
+    "uint1",
+    "prng_key",
+    "float0",
+    "float4_e2m1fn",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+]
 
 _lock = threading.Lock()
 _names: list[str] = list(_KNOWN)
@@ -87,13 +117,21 @@ def short_name(dtype: str) -> str:
     return f"{_SHORT[kind]}{bits}{rest}"
 
 
-_UINTS = "uint2 uint4 uint8 uint16 uint32 uint64".split()
-_INTS = "int2 int4 int8 int16 int32 int64".split()
-_FLOATS = (
-    "float4_e2m1fn float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz "
-    "bfloat16 float16 float32 float64"
-).split()
-_COMPLEXES = "complex64 complex128".split()
+_UINTS = ["uint2", "uint4", "uint8", "uint16", "uint32", "uint64"]
+_INTS = ["int2", "int4", "int8", "int16", "int32", "int64"]
+_FLOATS = [
+    "float4_e2m1fn",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "bfloat16",
+    "float16",
+    "float32",
+    "float64",
+]
+_COMPLEXES = ["complex64", "complex128"]
 
 CATEGORIES: dict[str, DtypeSet] = {
     "Shaped": ANY_DTYPE,
@@ -111,9 +149,7 @@ CATEGORIES: dict[str, DtypeSet] = {
         name[0].upper() + name[1:].replace("_", ""): dtype_set([name])
         for name in _UINTS + _INTS + _FLOATS + _COMPLEXES
     },
-    **{
-        "UInt" + name[4:]: dtype_set([name]) for name in _UINTS
-    },
+    **{"UInt" + name[4:]: dtype_set([name]) for name in _UINTS},
     "BFloat16": dtype_set(["bfloat16"]),
 }
 """The dtype categories of jaxtyping, by name."""

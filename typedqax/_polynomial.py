@@ -125,7 +125,7 @@ class Polynomial:
             sign = "-" if coefficient < 0 else "+"
             parts.append(sign + "*".join(factors))
         text = "".join(parts)
-        return text[1:] if text.startswith("+") else text
+        return text.removeprefix("+")
 
 
 def _atom_key(item: tuple[Atom, int]) -> tuple[str, int]:
@@ -239,7 +239,9 @@ def _convert(node: ast.expr) -> Size:
         case ast.Call(func=ast.Name(id="min" | "max" | "abs" as name), args=args, keywords=[]):
             if args and (name != "abs" or len(args) == 1):
                 values = tuple(_convert(a) for a in args)
-                return values[0] if name != "abs" and len(values) == 1 else apply_opaque(name, values)
+                return (
+                    values[0] if name != "abs" and len(values) == 1 else apply_opaque(name, values)
+                )
             raise ExpressionError(f"{name} has the wrong number of arguments")
         case _:
             raise ExpressionError(

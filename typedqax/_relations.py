@@ -18,7 +18,8 @@ from functools import cached_property
 from typedqax._dims import Axis, Dims, Section, parse_dims
 from typedqax._dtypes import ANY_DTYPE, DtypeSet, category_name, dtype_atoms, some_dtype
 from typedqax._polynomial import Polynomial, names_of
-from typedqax._shapes import Region, Row, canonical, one_instance, regions
+from typedqax._ranks import Row
+from typedqax._shapes import Region, canonical, one_instance, regions
 from typedqax._signature import (
     ArrayPattern,
     Conjunction,
@@ -245,9 +246,7 @@ def _escape(
     doubtful: Point | None = None
     for arity in _arities(meet, tests, domain):
         outside = [c for test in tests for c in test.conjunctions(arity)]
-        for inside in itertools.product(
-            *(m.conjunctions(arity) for m in meet), domain.rows(arity)
-        ):
+        for inside in itertools.product(*(m.conjunctions(arity) for m in meet), domain.rows(arity)):
             point = _escape_conjunctions(
                 [c for c in inside if c is not None], outside, domain, arity, universe
             )
@@ -333,9 +332,7 @@ def _row(conjunction: Conjunction) -> Row:
 
 def _box(conjunction: Conjunction, universe: Universe) -> _Box:
     return tuple(
-        part
-        for pattern in conjunction
-        for part in (universe.mask(pattern.classes), pattern.dtypes)
+        part for pattern in conjunction for part in (universe.mask(pattern.classes), pattern.dtypes)
     )
 
 

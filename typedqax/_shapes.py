@@ -16,37 +16,7 @@ and a generic point satisfies only those equalities that `meet` implies. Sizes a
 finitely many rows that each demand a further equality never cover the whole together: to know what
 several rows cover it is enough to ask for each whether it matches.
 
-**Which ranks are enough** (`_rank_limits`). Write p and s for the most axes left and right of a
-section that any row has at one operand, c for the axes besides the section.
-
-* *An operand whose sections have no name in common with another operand's.* In a shape of rank
-  above p + s some axis lies inside the section of every row. It is tied to nothing; without it the
-  shape fits exactly the same rows, provided the rank stays above that of every row without a
-  section. So ranks up to max(p + s, 1 + c of the rows without section) are enough.
-
-* *Operands that share section names; no `#*`; not tied by `meet`.* From rank p + s + 1 on, such an
-  operand has an axis inside every section whose size is found nowhere else. A test that shares that
-  section with another operand fails there, whatever the rank, and the other tests see no change.
-
-* *Operands tied by `meet`* (a plain `*b` of `meet` in each). Their ranks differ by constants, so
-  one number t, the smallest of the ranks, says them all. Count axes from the right. Each use of a
-  name in two operands links x_i[a] with x_j[a + o], o the difference of the suffixes, for all a in
-  the section. A spanning tree of links shifts every operand into one common word y; every other
-  link says y[a] = y[a + q]. Where all links apply (all but p + s + 2 * (spread of the shifts)
-  axes), Fine and Wilf's theorem makes y periodic with g = gcd of the q as soon as it has 2 * max q
-  axes, and says nothing else. The axes outside are a fixed number at both ends. So the instance for
-  t + g is that for t with one more period in the middle, and a test, which itself links y[a] with
-  y[a + q'], holds for one if it does for the other once the middle is longer than q'. Hence t up to
-  p + s + 2 * spread + 2 * max q + max q' + 1 + g is enough. Several tied groups that tests compare
-  with each other need room for their ranks to differ by more than any c, in steps of g.
-
-* *With `#*b` shared between operands* an instance also says of each axis whether it is 1. If all
-  links of `meet` agree (every q is 0), equal axes form columns, counted from the right, and a test
-  that fails does so in one column (or window of q' columns), in the rank condition, or at the fixed
-  axes. Sort the operands by rank: between two left ends, all columns but p + 1 + (the largest
-  difference of two c) and one window for each test may go. That bounds each such stretch, and there
-  are as many as operands. If the links of `meet` do *not* agree, no bound is proved: what is found
-  is right, what is not found is "maybe".
+Which ranks are enough is said and proved in `_ranks`.
 """
 
 from __future__ import annotations
@@ -59,15 +29,15 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from typedqax._dims import ANYTHING, Axis, Dims, Section, Shape, match_shapes
-from typedqax._polynomial import Monomial, Polynomial, Size, evaluate, names_of, substitute
-
-Row: TypeAlias = tuple[Dims, ...]
+from typedqax._equations import is_negative, is_zero, solve
+from typedqax._polynomial import Polynomial, Size, evaluate, names_of, substitute
+from typedqax._ranks import Columns, Row, rank_limits
 
 RANK_SLACK = 0
 """Added to every rank limit. Tests raise it, to see that nothing changes, and lower it, to see that
 something does."""
 
-BUDGET = 60_000
+BUDGET = 20_000
 """Instances and ranks that one question may look at before the answer is "maybe"."""
 
 _FRESH = 1_000_003  # sizes that no annotation mentions
@@ -175,7 +145,7 @@ class _Search:
             for dims in row
             for _, axis in dims.positions
         )
-        self.limits = _rank_limits(meet, tests)
+        self.limits = rank_limits(meet, tests)
         self.slack = slack
 
     def run(self) -> None:
@@ -183,9 +153,11 @@ class _Search:
             return
         self.exact = self.limits.proved
         for ranks in self.rank_tuples():
-            for shapes, unsolved in _instances(self.meet, ranks, self.symbolic, self.spend):
+            for shapes, _ in _instances(
+                self.meet, ranks, self.limits.columns, self.symbolic, self.spend
+            ):
                 self.spend()
-                self.add(shapes, unsolved)
+                self.add(shapes)
                 if any(r.inside == 0 and r.certain for r in self.found):
                     self.exact = True
                     return
@@ -218,7 +190,7 @@ class _Search:
             if all(_ranks_fit(row, ranks) for row in self.meet):
                 yield tuple(ranks)
 
-    def add(self, shapes: tuple[Shape, ...], unsolved: bool) -> None:
+    def add(self, shapes: tuple[Shape, ...]) -> None:
         inside = 0
         for bit, row in enumerate(self.tests):
             if match_shapes(row, shapes) is not None:
@@ -246,9 +218,7 @@ class _Search:
 
     def keep(self, region: Region) -> None:
         if region.certain:
-            self.found = [
-                r for r in self.found if not (r.inside & region.inside == region.inside)
-            ]
+            self.found = [r for r in self.found if r.inside & region.inside != region.inside]
         self.found.append(region)
 
     def small(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
@@ -288,187 +258,11 @@ def _ranks_fit(row: Row, ranks: Sequence[int]) -> bool:
                 return False
     for dims, rank in zip(row, ranks, strict=True):
         section = dims.section
-        if section is not None and section.broadcast and section.name in lengths:
-            if rank - dims.fixed > lengths[section.name]:
+        if section is not None and section.broadcast:
+            length = lengths.get(section.name or "")
+            if length is not None and rank - dims.fixed > length:
                 return False
     return True
-
-
-# --- ranks ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Operands whose ranks `meet` ties together: `least + offset` each, or more by one number."""
-
-    operands: tuple[int, ...]
-    offsets: tuple[int, ...]
-    least: int
-    most: int
-    is_fixed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Limits:
-    groups: tuple[_Group, ...]
-    proved: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Link:
-    """A section name used at two operands of one row."""
-
-    first: int
-    second: int
-    suffixes: int  # how much longer the suffix is at the second
-    fixed: int  # how many more axes besides the section there are at the second
-    plain: bool  # at both
-    of_meet: bool
-
-
-def _links(rows: Sequence[Row], *, of_meet: bool) -> Iterator[_Link]:
-    for row in rows:
-        uses: dict[str, list[int]] = {}
-        for operand, dims in enumerate(row):
-            if dims.section is not None and dims.section.name is not None:
-                uses.setdefault(dims.section.name, []).append(operand)
-        for operands in uses.values():
-            # Plain uses first, so that they are linked with each other.
-            operands.sort(key=lambda i: row[i].section.broadcast)  # type: ignore[union-attr]  # it has one
-            first = operands[0]
-            for second in operands[1:]:
-                a, b = row[first], row[second]
-                yield _Link(
-                    first,
-                    second,
-                    len(b.right) - len(a.right),
-                    b.fixed - a.fixed,
-                    not any(d.section is not None and d.section.broadcast for d in (a, b)),
-                    of_meet,
-                )
-
-
-def _rank_limits(meet: tuple[Row, ...], tests: tuple[Row, ...]) -> _Limits | None:
-    """How far ranks must be looked at (the module's docstring says why); None: no ranks fit."""
-    arity = len(meet[0])
-    left, right, without = [0] * arity, [0] * arity, [-1] * arity
-    rank: list[int | None] = [None] * arity
-    least = [0] * arity
-    for row in (*meet, *tests):
-        for i, dims in enumerate(row):
-            if dims.section is None:
-                without[i] = max(without[i], dims.fixed)
-            else:
-                left[i] = max(left[i], len(dims.left))
-                right[i] = max(right[i], len(dims.right))
-    for row in meet:
-        for i, dims in enumerate(row):
-            if dims.section is None:
-                if rank[i] not in (None, dims.fixed):
-                    return None
-                rank[i] = dims.fixed
-            least[i] = max(least[i], dims.fixed)
-    links = [*_links(meet, of_meet=True), *_links(tests, of_meet=False)]
-    tied = _potentials(arity, [k for k in links if k.of_meet and k.plain], lambda k: k.fixed)
-    component, offset, mismatches = tied
-    if any(mismatches):
-        return None  # two rows want different differences of rank
-    found: list[_Group] = []
-    proved = True
-    shared = _shared(arity, links, left, right, without, tests)
-    for root in sorted(set(component)):
-        operands = tuple(i for i in range(arity) if component[i] == root)
-        low = min(offset[i] for i in operands)
-        offsets = tuple(offset[i] - low for i in operands)
-        start = max(
-            rank_least - o for rank_least, o in zip([least[i] for i in operands], offsets, strict=True)
-        )
-        start = max(start, 0)
-        fixed = {r - o for i, o in zip(operands, offsets, strict=True) if (r := rank[i]) is not None}
-        if len(fixed) > 1 or (fixed and min(fixed) < start):
-            return None
-        if fixed:
-            base = fixed.pop()
-            found.append(_Group(operands, offsets, base, base, is_fixed=True))
-            continue
-        most = 0
-        for i in operands:
-            limit, sure = shared[i]
-            most, proved = max(most, limit), proved and sure
-        found.append(_Group(operands, offsets, start, max(most, start), is_fixed=False))
-    return _Limits(tuple(found), proved)
-
-
-def _potentials(
-    arity: int, links: Sequence[_Link], weight: Callable[[_Link], int]
-) -> tuple[list[int], list[int], list[int]]:
-    """Component and potential of each operand along the links, and how far the rest disagree."""
-    component, offset = list(range(arity)), [0] * arity
-    mismatches: list[int] = []
-    for link in links:
-        step = weight(link)
-        a, b = component[link.first], component[link.second]
-        if a == b:
-            mismatches.append(abs(offset[link.second] - offset[link.first] - step))
-            continue
-        shift = offset[link.first] + step - offset[link.second]
-        for i in range(arity):
-            if component[i] == b:
-                component[i], offset[i] = a, offset[i] + shift
-    return component, offset, mismatches
-
-
-def _shared(
-    arity: int,
-    links: Sequence[_Link],
-    left: Sequence[int],
-    right: Sequence[int],
-    without: Sequence[int],
-    tests: Sequence[Row],
-) -> list[tuple[int, bool]]:
-    """For each operand how long its rank must be let grow, and whether that is proved."""
-    limits = [(max(left[i] + right[i], without[i] + 1), True) for i in range(arity)]
-    # Links of meet come first, so that the tree follows them and tests only add mismatches.
-    component, shifts, _ = _potentials(arity, links, lambda k: k.suffixes)
-    for root in set(component):
-        operands = [i for i in range(arity) if component[i] == root]
-        if len(operands) == 1:
-            continue
-        inside = [k for k in links if component[k.first] == root]
-        of_meet = [k for k in inside if k.of_meet]
-        p, s = max(left[i] for i in operands), max(right[i] for i in operands)
-        no_section = 1 + max(without[i] for i in operands)
-        spread = max(shifts[i] for i in operands) - min(shifts[i] for i in operands)
-        q_meet = [abs(shifts[k.second] - shifts[k.first] - k.suffixes) for k in of_meet]
-        q_test = [
-            abs(shifts[k.second] - shifts[k.first] - k.suffixes) for k in inside if not k.of_meet
-        ]
-        q, window = max(q_meet, default=0), 1 + max(q_test, default=0)
-        period = math.gcd(*q_meet)
-        ranks_differ = max(abs(k.fixed) for k in inside)
-        if all(k.plain for k in inside):
-            limit = p + s + 2 * spread + 2 * q + window + max(period, 1)
-            tied = {k.first for k in of_meet}
-            if len(tied) > 1:
-                limit += len(tied) * (ranks_differ + 1) * max(period, 1)
-            for i in operands:
-                alone = all(i not in (k.first, k.second) for k in of_meet)
-                own = left[i] + right[i] + 1 if alone and not q else limit
-                limits[i] = (max(own, no_section), True)
-        else:
-            names = {
-                row
-                for row in tests
-                if any(d.section is not None and d.section.name is not None for d in row)
-            }
-            kinds = len(names)
-            if window == 1 and not q:
-                kinds = min(kinds, 2 ** len(operands) - 1)
-            stretch = p + ranks_differ + 1 + kinds * window
-            limit = s + spread + len(operands) * stretch + 2 * q
-            for i in operands:
-                limits[i] = (max(limit, no_section), q == 0)
-    return limits
 
 
 # --- instances ------------------------------------------------------------------------------
@@ -510,107 +304,182 @@ class _Classes:
         return self.number.get(self.find(node))
 
 
-# What a `#` axis may be besides 1: a class, a number, or an expression with its row's names.
-_Target: TypeAlias = tuple[int, Size | None]
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """A `#` axis: it is 1, or what it is written as.
+
+    Attributes:
+        axis: its class.
+        row: of the meet.
+        target: the class of its name; or a number or an expression.
+        column: (which of the columns, index) if it is in a stretch of columns that are alike.
+        stretch: a number for that stretch.
+    """
+
+    axis: int
+    row: int
+    target: int
+    size: int | Polynomial | None = None
+    column: tuple[int, int] | None = None
+    stretch: int = 0
+
+
+_Equation: TypeAlias = tuple[int, int, Polynomial]
+"""A class, a row of meet, and the expression of that row's names that gives the size."""
+
+_Instance: TypeAlias = tuple[tuple[Shape, ...], bool]
+"""Shapes, and whether an equation was left unsolved."""
 
 
 def _instances(
-    meet: Sequence[Row], ranks: Sequence[int], symbolic: bool, spend: Callable[[], None]
-) -> Iterator[tuple[tuple[Shape, ...], bool]]:
-    """Canonical instances of all rows at these ranks, and whether an equation was left unsolved."""
-    starts = [0, *itertools.accumulate(ranks)]
-    classes = _Classes(list(range(starts[-1])), {})
-    names: dict[tuple[int, str, int], int] = {}
+    meet: Sequence[Row],
+    ranks: Sequence[int],
+    columns: Sequence[Columns],
+    symbolic: bool,
+    spend: Callable[[], None],
+) -> Iterator[_Instance]:
+    """Canonical instances of all rows at these ranks."""
+    problem = _Problem(meet, ranks, columns)
+    if problem.possible:
+        yield from problem.instances(symbolic, spend)
 
-    def node(row: int, name: str, index: int = 0) -> int:
-        key = (row, name, index)
-        if key not in names:
-            names[key] = len(classes.parent)
-            classes.parent.append(names[key])
-        return names[key]
 
-    equations: list[tuple[int, int, Polynomial]] = []
-    splits: list[tuple[int, int, int | None, int | Polynomial]] = []  # axis, row, class or size
-    for r, row in enumerate(meet):
-        for operand, dims in enumerate(row):
-            start, end = starts[operand], starts[operand + 1]
-            for position, axis in dims.positions:
-                here = (start if position >= 0 else end) + position
-                size = axis.size
-                if size is None:
-                    continue
-                if axis.broadcast:
-                    if isinstance(size, str):
-                        splits.append((here, r, node(r, size), 0))
-                    else:
-                        splits.append((here, r, None, size))
-                elif isinstance(size, str):
-                    if not classes.join(here, node(r, size)):
-                        return
-                elif isinstance(size, int):
-                    if not classes.fix(here, size):
-                        return
+class _Problem:
+    """All that rows say of shapes of given ranks."""
+
+    def __init__(
+        self, meet: Sequence[Row], ranks: Sequence[int], columns: Sequence[Columns]
+    ) -> None:
+        self.starts = [0, *itertools.accumulate(ranks)]
+        self.classes = _Classes(list(range(self.starts[-1])), {})
+        self.names: list[dict[str, int]] = [{} for _ in meet]
+        self.equations: list[_Equation] = []
+        self.splits: list[_Split] = []
+        places: dict[tuple[int, int], tuple[tuple[int, int], int]] = {}
+        for group, some in enumerate(columns):
+            alike = some.alike(ranks)
+            for operand, shift in zip(some.operands, some.shifts, strict=True):
+                for index in range(ranks[operand]):
+                    if index - shift in alike:
+                        column = index - shift
+                        places[operand, index] = ((group, column), alike[column])
+        self.places = places
+        self.possible = all(
+            self.add(r, operand, dims)
+            for r, row in enumerate(meet)
+            for operand, dims in enumerate(row)
+        )
+        # Columns that are alike one after the other, so that their order can be compared.
+        self.splits.sort(key=lambda s: (s.column is not None, s.column or (0, 0), s.row, s.axis))
+
+    def name(self, row: int, name: str) -> int:
+        """The class of a row's name."""
+        names = self.names[row]
+        if name not in names:
+            names[name] = len(self.classes.parent)
+            self.classes.parent.append(names[name])
+        return names[name]
+
+    def add(self, r: int, operand: int, dims: Dims) -> bool:
+        """What the row says of one operand; False if that is impossible."""
+        start, end = self.starts[operand], self.starts[operand + 1]
+        for position, axis in dims.positions:
+            here, size = (start if position >= 0 else end) + position, axis.size
+            if size is None:
+                continue
+            for name in names_of(size):
+                self.name(r, name)
+            if axis.broadcast:
+                if isinstance(size, str):
+                    self.splits.append(_Split(here, r, self.name(r, size)))
                 else:
-                    equations.append((here, r, size))
-            section = dims.section
-            if section is not None and section.name is not None:
-                first, last = start + len(dims.left), end - len(dims.right)
-                for here in range(first, last):
-                    there = node(r, "*" + section.name, last - here)
-                    if section.broadcast:
-                        splits.append((here, r, there, 0))
-                    elif not classes.join(here, there):
-                        return
-    for r, name in {(r, n) for _, r, e in equations for n in names_of(e)} | {
-        (r, n) for _, r, c, e in splits if c is None for n in names_of(e)
-    }:
-        node(r, name)
-
-    by_row: dict[int, dict[str, int]] = {}
-    for (r, name, index), number in names.items():
-        if index == 0:
-            by_row.setdefault(r, {})[name] = number
-
-    def leaves(
-        at: int, classes: _Classes, equations: list[tuple[int, int, Polynomial]]
-    ) -> Iterator[tuple[tuple[Shape, ...], bool]]:
-        while at < len(splits):
-            here, r, there, size = splits[at]
-            at += 1
-            if classes.value(here) == 1:
-                continue
-            if there is not None and classes.find(here) == classes.find(there):
-                continue
-            spend()
-            one = classes.copy()
-            if one.fix(here, 1):
-                yield from leaves(at, one, equations)
-            if there is not None:
-                if not classes.join(here, there):
-                    return
+                    self.splits.append(_Split(here, r, -1, size))
+            elif isinstance(size, str):
+                if not self.classes.join(here, self.name(r, size)):
+                    return False
             elif isinstance(size, int):
-                if not classes.fix(here, size):
-                    return
+                if not self.classes.fix(here, size):
+                    return False
             else:
-                equations = [*equations, (here, r, size)]
-        if symbolic:
-            yield from _solved(starts, classes, equations, by_row)
-        else:
-            yield _generic(starts, classes), False
+                self.equations.append((here, r, size))
+        section = dims.section
+        if section is not None and section.name is not None:
+            last = end - len(dims.right)
+            for here in range(start + len(dims.left), last):
+                there = self.name(r, f"*{section.name} {last - here}")
+                if section.broadcast:
+                    place = self.places.get((operand, end - 1 - here), (None, 0))
+                    self.splits.append(_Split(here, r, there, None, *place))
+                elif not self.classes.join(here, there):
+                    return False
+        return True
 
-    yield from leaves(0, classes, equations)
+    def instances(self, symbolic: bool, spend: Callable[[], None]) -> Iterator[_Instance]:
+        """Every way to decide the splits, without repeating an order of like columns."""
+        splits = self.splits
+
+        def decide(
+            at: int,
+            classes: _Classes,
+            equations: list[_Equation],
+            before: tuple[int, ...] | None,
+            now: tuple[int, ...],
+        ) -> Iterator[_Instance]:
+            # `now` says for each split of this column, so far, whether it is 1; `before` the same
+            # of the like column on its right, None if there is none. Columns come in falling order.
+            while at < len(splits):
+                split = splits[at]
+                if at and split.column is not None and split.column != splits[at - 1].column:
+                    right = splits[at - 1]
+                    follows = right.column is not None and (
+                        (split.column[0], split.stretch) == (right.column[0], right.stretch)
+                    )
+                    before, now = (now if follows else None), ()
+                at += 1
+                if classes.value(split.axis) == 1:
+                    now = (*now, 1)
+                elif split.size is None and classes.find(split.axis) == classes.find(split.target):
+                    now = (*now, 0)
+                else:
+                    spend()
+                    one = classes.copy()
+                    if _in_order((*now, 1), before) and one.fix(split.axis, 1):
+                        yield from decide(at, one, equations, before, (*now, 1))
+                    now = (*now, 0)
+                    if split.size is None:
+                        possible = classes.join(split.axis, split.target)
+                    elif isinstance(split.size, int):
+                        possible = classes.fix(split.axis, split.size)
+                    else:
+                        equations = [*equations, (split.axis, split.row, split.size)]
+                        possible = True
+                    if not possible:
+                        return
+                if not _in_order(now, before):
+                    return
+            if symbolic:
+                yield from _solved(self.starts, classes, equations, self.names)
+            else:
+                yield _generic(self.starts, classes), False
+
+        yield from decide(0, self.classes, self.equations, None, ())
+
+
+def _in_order(now: tuple[int, ...], before: tuple[int, ...] | None) -> bool:
+    return before is None or now <= before[: len(now)]
 
 
 def one_instance(meet: Sequence[Row], ranks: Sequence[int]) -> tuple[Shape, ...] | None:
     """A most general instance at these ranks, with a variable for each free size; None if none."""
-    instances = [s for s, unsolved in _instances(meet, ranks, True, lambda: None) if not unsolved]
+    instances = [
+        s for s, unsolved in _instances(meet, ranks, (), True, lambda: None) if not unsolved
+    ]
     return instances[-1] if instances else None
 
 
 def _generic(starts: Sequence[int], classes: _Classes) -> tuple[Shape, ...]:
     sizes = [
-        classes.number.get(root, _FRESH + root)
-        for root in map(classes.find, range(starts[-1]))
+        classes.number.get(root, _FRESH + root) for root in map(classes.find, range(starts[-1]))
     ]
     return tuple(tuple(sizes[a:b]) for a, b in itertools.pairwise(starts))
 
@@ -621,8 +490,8 @@ def _generic(starts: Sequence[int], classes: _Classes) -> tuple[Shape, ...]:
 def _solved(
     starts: Sequence[int],
     classes: _Classes,
-    equations: Sequence[tuple[int, int, Polynomial]],
-    names: dict[int, dict[str, int]],
+    equations: Sequence[_Equation],
+    names: Sequence[dict[str, int]],
 ) -> Iterator[tuple[tuple[Shape, ...], bool]]:
     """The instances in which all equations hold, as polynomials of what stays free."""
 
@@ -633,15 +502,14 @@ def _solved(
 
     try:
         zeros = [
-            expression.evaluate({name: value(n) for name, n in names.get(r, {}).items()})
-            - value(here)
+            expression.evaluate({name: value(n) for name, n in names[r].items()}) - value(here)
             for here, r, expression in equations
         ]
     except ZeroDivisionError:
         return
     sizes = [value(here) for here in range(starts[-1])]
-    bound = [value(n) for by_name in names.values() for n in by_name.values()]
-    for solution, unsolved in _solve([z for z in zeros if not _is_zero(z)], ()):
+    bound = [value(n) for by_name in names for n in by_name.values()]
+    for solution, unsolved in solve([z for z in zeros if not is_zero(z)], ()):
         try:
             now, others = sizes, bound
             for name, replacement in solution:
@@ -649,122 +517,8 @@ def _solved(
                 others = [substitute(size, name, replacement) for size in others]
         except ZeroDivisionError:
             continue
-        if not any(_is_negative(size) for size in (*now, *others)):
+        if not any(is_negative(size) for size in (*now, *others)):
             yield tuple(tuple(now[a:b]) for a, b in itertools.pairwise(starts)), unsolved
-
-
-_Solution: TypeAlias = tuple[tuple[str, Size], ...]
-
-
-def _is_zero(value: Size) -> bool:
-    return isinstance(value, int) and value == 0
-
-
-def _is_negative(value: Size) -> bool:
-    """Whether no sizes make it 0 or more."""
-    if isinstance(value, int):
-        return value < 0
-    if value.is_opaque():
-        return False
-    constant = 0
-    for monomial, coefficient in value.terms:
-        if coefficient > 0:
-            return False
-        if monomial == ():
-            constant = coefficient
-    return constant < 0
-
-
-def _solve(zeros: list[Size], done: _Solution) -> Iterator[tuple[_Solution, bool]]:
-    """Substitutions, in order, that make all `zeros` 0, and whether an equation is left over."""
-    pending = [z for z in zeros if not _is_zero(z)]
-    if any(isinstance(z, int) for z in pending) or any(map(_has_no_root, pending)):
-        return
-    if not pending:
-        yield done, False
-        return
-    for zero in pending:
-        steps = _eliminate(zero)
-        if steps is None:
-            continue
-        for name, replacement, others in steps:
-            try:
-                rest = [substitute(z, name, replacement) for z in pending if z is not zero]
-            except ZeroDivisionError:
-                continue
-            yield from _solve([*rest, *others], (*done, (name, replacement)))
-        return
-    yield done, True
-
-
-def _has_no_root(zero: Polynomial) -> bool:
-    """Whether its coefficients alone show that it is never 0."""
-    if zero.is_opaque():
-        return False
-    constant = sum(c for monomial, c in zero.terms if monomial == ())
-    others = [c for monomial, c in zero.terms if monomial != ()]
-    if constant % math.gcd(*others):
-        return True
-    signs = {c > 0 for c in others}
-    return len(signs) == 1 and constant != 0 and (constant > 0) in signs
-
-
-def _eliminate(zero: Polynomial) -> list[tuple[str, Size, list[Size]]] | None:
-    """(name, what it must be, further equations) for each case; None if it cannot be solved."""
-    for monomial, coefficient in zero.terms:
-        if len(monomial) == 1 and abs(coefficient) == 1:
-            atom, power = monomial[0]
-            if isinstance(atom, str) and power == 1:
-                rest = zero + Polynomial(((monomial, -coefficient),))
-                if atom not in names_of(rest):
-                    return [(atom, rest * -coefficient, [])]
-    if zero.is_opaque():
-        return None
-    constant = sum(c for monomial, c in zero.terms if monomial == ())
-    names = sorted(zero.names())
-    if len(names) == 1:
-        (name,) = names
-        limit = 1 + max(abs(c) for _, c in zero.terms)  # Cauchy's bound on the roots
-        if limit > BUDGET:
-            return None
-        return [
-            (name, root, []) for root in range(limit + 1) if _is_zero(zero.evaluate({name: root}))
-        ]
-    if constant == 0:
-        for name in names:
-            if all(any(atom == name for atom, _ in monomial) for monomial, _ in zero.terms):
-                # A common factor: it is 0, or the rest is.
-                quotient = _divided(zero, name)
-                renamed = Polynomial.variable(name)
-                if isinstance(quotient, int):
-                    return [(name, 0, [])]
-                return [(name, 0, []), (name, renamed, [quotient])]
-    if len({c > 0 for _, c in zero.terms}) == 1:
-        # A sum of terms of one sign that is 0: each is (a constant was excluded before).
-        name = sorted(atom for atom, _ in zero.terms[0][0] if isinstance(atom, str))[0]
-        factor = zero.terms[0][0]
-        if len(factor) == 1:
-            return [(name, 0, [zero.evaluate(_zero_at(zero, name))])]
-    return None
-
-
-def _zero_at(zero: Polynomial, name: str) -> dict[str, Size]:
-    sizes: dict[str, Size] = {n: Polynomial.variable(n) for n in zero.names()}
-    sizes[name] = 0
-    return sizes
-
-
-def _divided(zero: Polynomial, name: str) -> Size:
-    total: Size = 0
-    for monomial, coefficient in zero.terms:
-        product: Size = coefficient
-        lowered: Monomial = tuple(
-            (atom, power - (atom == name)) for atom, power in monomial if power > (atom == name)
-        )
-        if lowered:
-            product = Polynomial(((lowered, coefficient),))
-        total = product + total
-    return total
 
 
 def _concrete(shapes: tuple[Shape, ...], meet: Sequence[Row]) -> Iterator[tuple[Shape, ...]]:

@@ -386,8 +386,7 @@ def _choices(form: Form, operands: Sequence[Operand]) -> Iterator[tuple[ArrayPat
         fitting = [
             pattern
             for pattern in parameter.alternatives
-            if pattern.accepts_kind(operand)
-            and pattern.dims.fits_rank(len(operand.shape))
+            if pattern.accepts_kind(operand) and pattern.dims.fits_rank(len(operand.shape))
         ]
         if not fitting:
             return
@@ -470,9 +469,7 @@ def _count(form: Form) -> str:
     return f"{text} operand{'s' if most != 1 else ''}"
 
 
-def _first_failure(
-    chosen: Sequence[ArrayPattern], operands: Sequence[Operand]
-) -> tuple[int, str]:
+def _first_failure(chosen: Sequence[ArrayPattern], operands: Sequence[Operand]) -> tuple[int, str]:
     for index, (pattern, operand) in enumerate(zip(chosen, operands, strict=True)):
         score = 1 + index
         if pattern.classes.isdisjoint(operand.cls.__mro__):
