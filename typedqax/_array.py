@@ -476,7 +476,9 @@ def _remember_local_names(cls: Any) -> None:
     annotations = [a for a in cls.__dict__.get("__annotations__", {}).values() if isinstance(a, str)]
     if not annotations:
         return
-    frame = sys._getframe(2)  # noqa: SLF001  # the frame of the class statement
+    frame = sys._getframe(2)  # noqa: SLF001  # towards the class statement
+    while frame.f_back is not None and frame.f_code.co_name in ("__new__", "__init_subclass__"):
+        frame = frame.f_back  # of a metaclass, or of a subclass that has the hook too
     module = sys.modules.get(cls.__module__)
     if frame.f_locals is frame.f_globals and frame.f_globals is getattr(module, "__dict__", None):
         return
