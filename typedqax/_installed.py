@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from typedqax._errors import TypedQaxError, refusal
+from typedqax._errors import AmbiguityError, TypedQaxError, refusal
 from typedqax._handler import Origin, Place
 from typedqax._ranking import Ranking, note_joining_class, rank
 from typedqax._table import (
@@ -214,7 +214,18 @@ def recheck_class(cls: type) -> None:
         block.classes.append(cls)
         return
     with _lock:
-        _change(_now.holds, [], "", classes=[cls])
+        try:
+            _change(_now.holds, [], "", classes=[cls])
+        except AmbiguityError:
+            # The class statement fails, but the class exists until it is collected; as long as it
+            # derived from both kinds, it would make them share calls.
+            cls.__bases__ = (_root_of(cls),)
+            raise
+
+
+def _root_of(cls: type) -> type:
+    """The class that stands for any implicit array among the bases of `cls`."""
+    return next(base for base in cls.__mro__ if dispatch_root(base) is ImplicitValue)
 
 
 def _joins(cls: type) -> bool:

@@ -83,6 +83,16 @@ class Ranking:
         """Whether every call has at most one best handler."""
         return not (self.ties or self.duplicates or self.idle)
 
+    def is_beaten(self, entry: Entry, by: Entry) -> bool:
+        """Whether `by` beats `entry`."""
+        return bool(self.beats[self.position[by]] >> self.position[entry] & 1)
+
+    def sharing(self) -> Iterator[tuple[Entry, Entry, Relation]]:
+        """The pairs of one precedence that share a call, and how they lie to each other."""
+        for (first, second), relation in self.relations.items():
+            if first in self.position and second in self.position:
+                yield first, second, relation
+
     @property
     def current(self) -> bool:
         """Whether no class has been defined since that could make it ambiguous."""
@@ -411,11 +421,3 @@ class _Coverage:
         if partners is None:
             partners = self._partners[entry] = self._index.partners(self._number[entry])
         return partners
-
-
-def sharing_calls(ranking: Ranking) -> Iterator[tuple[Entry, Entry, Relation]]:
-    """The pairs of entries that stand and share a call, with how they lie to each other."""
-    standing = frozenset(ranking.entries)
-    for (first, second), relation in ranking.relations.items():
-        if first in standing and second in standing:
-            yield first, second, relation

@@ -6,7 +6,7 @@ import sys
 import threading
 import weakref
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, final
 
 from typedqax._domains import COMMUTATIVE
@@ -184,7 +184,8 @@ def current_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     superseded: set[Rule] = set()
     for alike in by_name.values():
         # All that a loop or a factory makes has one code object, and stands or falls together.
-        latest = {rule.handler.origin.code: rule.handler.origin for rule in alike}
+        origins = sorted((rule.handler.origin for rule in alike), key=lambda each: each.serial)
+        latest = {id(each.code): each for each in origins}
         if len(latest) > 1:
             superseded.update(
                 old
@@ -296,9 +297,3 @@ def _duplicate(found: Sequence[tuple[Ranking, Pair | Entry]]) -> Duplicate:
         missing=isinstance(what, Entry),
         also=tuple(ranking.primitive for ranking, _ in found[1:]),
     )
-
-
-def entries_of(rankings: Iterable[Ranking]) -> Iterator[Entry]:
-    """All entries that stand in some rankings."""
-    for ranking in rankings:
-        yield from ranking.entries
