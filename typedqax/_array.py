@@ -342,7 +342,7 @@ class ImplicitArray(ImplicitValue, _Dataclass, _ArrayBase, ABC):
 
 def _lifted(value: Any) -> Any:
     trace = _jax.current_trace()
-    return trace.lift(value) if type(trace) is ImplicitTrace else materialize(value)
+    return trace.lift_made(value) if type(trace) is ImplicitTrace else materialize(value)
 
 
 # --- operators and methods -----------------------------------------------------------------------
@@ -689,7 +689,7 @@ def _canonicalize(value: Any) -> Any:
     """An implicit array that a lax function or `bind` was given: lifted where the transform runs."""
     trace = _jax.current_trace()
     if type(trace) is ImplicitTrace:
-        return trace.lift(value)
+        return trace.lift_made(value)
     raise TypedQaxError(
         f"{_shown(value)} reached a JAX primitive outside use_implicit_args. Pass it as an argument "
         f"to a function wrapped in use_implicit_args; outside of one, its operators and methods "

@@ -173,6 +173,11 @@ class ImplicitTrace(_jax.Trace):
         """A tracer for an implicit array; anything else as it is."""
         return ImplicitTracer(self, value) if is_value(value) else value
 
+    def lift_made(self, value: Any) -> Any:
+        """As `lift`, for an array that was made or closed over where this trace runs: tracers that
+        it holds in its fields are lowered first."""
+        return ImplicitTracer(self, lower(value, self.run)) if is_value(value) else value
+
     def process_primitive(
         self, primitive: Primitive, operands: Sequence[Any], params: Params, /
     ) -> Any:

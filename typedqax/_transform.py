@@ -132,7 +132,7 @@ def apply(
     leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=is_value)
     if type(current) is ImplicitTrace and (tables is None or tables == current.run.tables):
         if any(is_value(leaf) for leaf in leaves):
-            args, kwargs = jax.tree.unflatten(tree, [current.lift(leaf) for leaf in leaves])
+            args, kwargs = jax.tree.unflatten(tree, [current.lift_made(leaf) for leaf in leaves])
         return function(*args, **kwargs)
     if type(current) is ImplicitTrace:  # a table of its own inside another transform
         leaves = [current.lower(leaf) for leaf in leaves]
@@ -186,7 +186,7 @@ def apply_primitive(primitive: Primitive, operands: Sequence[Any], params: Param
         return _jax.bind(primitive, operands, params)
     current = _jax.current_trace()
     if type(current) is ImplicitTrace:
-        return _jax.bind(primitive, [current.lift(operand) for operand in operands], params)
+        return _jax.bind(primitive, [current.lift_made(operand) for operand in operands], params)
     trace = ImplicitTrace(current, Run(deciding_tables(), RULES))
     values = [o if is_value(o) else _jax.canonicalize(o) for o in operands]
     results = Call.of(trace, primitive, values, params).results()
