@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 # Read when JAX first makes a backend. In the environment, so that examples that
 # tests run as programs of their own see the same machine.
@@ -24,6 +25,16 @@ jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_check_tracer_leaks", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture(scope="session")
+def checker_cache(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
+    """A folder of that name which the next run finds again, for a type checker to fill."""
+    if request.config.pluginmanager.hasplugin("cacheprovider"):
+        return request.config.cache.mkdir
+    return tmp_path_factory.mktemp
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -68,11 +69,11 @@ def test_importing_the_package_imports_only_what_it_needs() -> None:
 
 
 def test_an_installed_wheel_gives_a_user_quiet_types_without_our_stubs(
-    installed: Path, request: pytest.FixtureRequest
+    installed: Path, checker_cache: Callable[[str], Path]
 ) -> None:
     # A user's mypy: strict, none of this project's settings, and run away from the checkout.
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file="]
-    cache = str(request.config.cache.mkdir("mypy_user"))
+    cache = str(checker_cache("mypy_user"))
     done = subprocess.run(
         [*command, "--follow-imports=silent", "--cache-dir", cache, str(USER)],
         cwd=installed,

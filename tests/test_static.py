@@ -21,6 +21,7 @@ import re
 import subprocess
 import sys
 import tokenize
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -170,12 +171,14 @@ def readme(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def findings(
-    readme: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    readme: Path,
+    checker_cache: Callable[[str], Path],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[Checker, Findings]:
     """What each checker says of each file."""
     files = [*FILES, readme]
     return {
-        "mypy": mypy_findings(files, request.config.cache.mkdir("mypy")),
+        "mypy": mypy_findings(files, checker_cache("mypy")),
         "pyright": pyright_findings(files, tmp_path_factory.mktemp("pyright")),
     }
 
