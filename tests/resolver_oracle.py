@@ -32,9 +32,11 @@ class Kind:
 
 
 KINDS = (
-    Kind("two operands", 2, 2, (1, 2, 3), 3, share=4),
-    Kind("two operands, expressions", 2, 2, (1, 2, 3), 3, symbolic=True, share=3),
-    Kind("one operand, size 0, expressions", 1, 3, (0, 1, 2, 3), 4, symbolic=True, share=2),
+    Kind("two operands", 2, 2, (1, 2, 3), 3, share=3),
+    Kind("two operands, two sizes", 2, 2, (1, 2), 3, share=5),
+    Kind("two operands, plain", 2, 2, (1, 2), 3, broadcast=False, share=2),
+    Kind("two operands, expressions", 2, 2, (1, 2, 3), 3, symbolic=True, share=2),
+    Kind("one operand, size 0, expressions", 1, 3, (0, 1, 2, 3), 4, symbolic=True, share=4),
     Kind("two operands, long", 2, 2, (1, 2), 4, share=1),
     Kind("three operands", 3, 1, (1, 2), 2, share=2),
     Kind("three operands, expressions", 3, 2, (1, 2), 2, symbolic=True, share=1),

@@ -24,7 +24,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -37,7 +37,7 @@ RANK_SLACK = 0
 """Added to every rank limit. Tests raise it, to see that nothing changes, and lower it, to see that
 something does."""
 
-BUDGET = 20_000
+BUDGET = 10_000
 """Instances and ranks that one question may look at before the answer is "maybe"."""
 
 _FRESH = 1_000_003  # sizes that no annotation mentions
@@ -67,8 +67,18 @@ def regions(meet: Sequence[Row], tests: Sequence[Row]) -> tuple[Region, ...]:
 
     For every shape that fits all rows of `meet` there is a region whose tests all contain it.
     """
-    return _regions(
-        tuple(canonical(row) for row in meet), tuple(canonical(row) for row in tests), RANK_SLACK
+    inside, outside = tuple(map(canonical, meet)), tuple(map(canonical, tests))
+    if not any(row in inside for row in outside):
+        return _regions(inside, outside, RANK_SLACK)
+    # What is a row of meet itself contains everything: that need not be found out.
+    open_tests = [i for i, row in enumerate(outside) if row not in inside]
+    always = sum(1 << i for i, row in enumerate(outside) if row in inside)
+    return tuple(
+        replace(
+            region,
+            inside=always | sum(1 << i for k, i in enumerate(open_tests) if region.inside >> k & 1),
+        )
+        for region in _regions(inside, tuple(outside[i] for i in open_tests), RANK_SLACK)
     )
 
 
@@ -369,6 +379,8 @@ class _Problem:
             for r, row in enumerate(meet)
             for operand, dims in enumerate(row)
         )
+        joined = {self.classes.find(axis) for axis in range(self.starts[-1])}
+        self.loose = {s.target for s in self.splits if self.classes.find(s.target) not in joined}
         # Columns that are alike one after the other, so that their order can be compared.
         self.splits.sort(key=lambda s: (s.column is not None, s.column or (0, 0), s.row, s.axis))
 
@@ -414,6 +426,16 @@ class _Problem:
                     return False
         return True
 
+    def is_last_and_only(self, at: int, classes: _Classes) -> bool:
+        """Whether no other axis has, or may yet have, the size of this split's name."""
+        target = self.splits[at].target
+        return not any(
+            split.target == target
+            and (other > at or classes.find(split.axis) == classes.find(target))
+            for other, split in enumerate(self.splits)
+            if other != at
+        )
+
     def instances(self, symbolic: bool, spend: Callable[[], None]) -> Iterator[_Instance]:
         """Every way to decide the splits, without repeating an order of like columns."""
         splits = self.splits
@@ -442,9 +464,11 @@ class _Problem:
                     now = (*now, 0)
                 else:
                     spend()
-                    one = classes.copy()
-                    if _in_order((*now, 1), before) and one.fix(split.axis, 1):
-                        yield from decide(at, one, equations, before, (*now, 1))
+                    # The last use of a name that no other axis has says nothing: 1 is no case.
+                    if not (split.target in self.loose and self.is_last_and_only(at - 1, classes)):
+                        one = classes.copy()
+                        if _in_order((*now, 1), before) and one.fix(split.axis, 1):
+                            yield from decide(at, one, equations, before, (*now, 1))
                     now = (*now, 0)
                     if split.size is None:
                         possible = classes.join(split.axis, split.target)
