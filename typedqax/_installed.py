@@ -172,6 +172,20 @@ def installed(table: HandlerTable) -> Iterator[HandlerTable]:
 
 
 @contextmanager
+def nothing_installed() -> Iterator[None]:
+    """Inside the block nothing is installed, and what it installs is forgotten at its end."""
+    global _now  # noqa: PLW0603  # the one owner of the installed table
+    with _lock:
+        before = _now
+        _now = Installed(before.version + 1, (), (), {})
+    try:
+        yield
+    finally:
+        with _lock:
+            _now = replace(before, version=_now.version + 1)
+
+
+@contextmanager
 def declaring() -> Iterator[None]:
     """What is installed, decorated or joined by a class inside the block is checked at its end.
 
