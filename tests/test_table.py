@@ -435,13 +435,13 @@ def test_two_commutative_handlers_are_settled_by_a_third() -> None:
 
 def test_handlers_that_share_only_impossible_calls_are_not_ambiguous() -> None:
     left, right = (Float[Lora, "3"], Any), (Any, Float[Array, "4"])
-    assert refused(rule(*left, of=DOT, name="left"), rule(*right, of=DOT, name="right"))
+    assert refused(rule(*left, of=DOT, name="left"), rule(*right, of=DOT, name="right")).pairs
     assert HandlerTable("fine", rule(*left, name="left"), rule(*right, name="right"))
 
 
 def test_dtypes_that_the_primitive_does_not_mix_are_not_ambiguous() -> None:
     left, right = (Float32[Lora, "..."], Any), (Any, Int[Zero, "..."])
-    assert refused(rule(*left, of=DOT, name="left"), rule(*right, of=DOT, name="right"))
+    assert refused(rule(*left, of=DOT, name="left"), rule(*right, of=DOT, name="right")).pairs
     assert HandlerTable("fine", rule(*left, name="left"), rule(*right, name="right"))
 
 
