@@ -17,7 +17,15 @@ from jax.typing import DTypeLike
 from typing_extensions import dataclass_transform
 
 from typedqax import _jax
-from typedqax._aval import aval_of, batch_shape, derive, is_array_like
+from typedqax._aval import (
+    aval_of,
+    batch_shape,
+    derive,
+    given_dtype,
+    given_shape,
+    is_array_like,
+    look,
+)
 from typedqax._contracts import check_fields
 from typedqax._errors import ContractError, TypedQaxError
 from typedqax._installed import recheck_class
@@ -115,7 +123,9 @@ class _ShapeProperty:
     def __get__(self, instance: ImplicitValue | None, owner: type) -> Any:
         if instance is None:
             return self
-        return batch_shape(instance) + derive(instance).shape
+        # What was given is told without the dtype: materialize() may need the one for the other.
+        shape = given_shape(instance)
+        return look(instance).operand.shape if shape is None else batch_shape(instance) + shape
 
     def __set__(self, instance: ImplicitValue, shape: Sequence[int] | None) -> None:
         _give_shape(instance, shape)
@@ -129,7 +139,10 @@ class _DtypeProperty:
     @overload
     def __get__(self, instance: ImplicitValue, owner: type) -> np.dtype[Any]: ...
     def __get__(self, instance: ImplicitValue | None, owner: type) -> Any:
-        return self if instance is None else derive(instance).dtype
+        if instance is None:
+            return self
+        dtype = given_dtype(instance)
+        return look(instance).event.dtype if dtype is None else dtype
 
     def __set__(self, instance: ImplicitValue, dtype: DTypeLike | None) -> None:
         instance.__dict__["_given_dtype"] = _as_dtype(instance, dtype)

@@ -282,22 +282,30 @@ def derive(value: ImplicitValue) -> Derived:
         UninitializedAval: none of these ways tells.
         ShapeError: a field has fewer axes than its annotation names.
     """
-    cls = type(value)
-    state = value.__dict__
-    shape, dtype = state.get("_given_shape"), state.get("_given_dtype")
-    if not field_names(cls).children:
-        shape = _extent_shape(value)
-    if shape is None:
-        shape = getattr(cls, "default_shape", None)
-    if dtype is None:
-        default = getattr(cls, "default_dtype", None)
-        dtype = None if default is None else _as_dtype(default)
+    shape, dtype = given_shape(value), given_dtype(value)
     if shape is not None and dtype is not None:
         return Derived(shape, dtype)
     derived = _evaluated(value)
     return Derived(
         derived.shape if shape is None else shape, derived.dtype if dtype is None else dtype
     )
+
+
+def given_shape(value: ImplicitValue) -> tuple[int, ...] | None:
+    """The shape without batch axes, where the instance or its class says it; else None."""
+    shape: tuple[int, ...] | None = value.__dict__.get("_given_shape")
+    if not field_names(type(value)).children:
+        shape = _extent_shape(value)
+    return getattr(type(value), "default_shape", None) if shape is None else shape
+
+
+def given_dtype(value: ImplicitValue) -> np.dtype[Any] | None:
+    """The dtype, where the instance or its class says it; else None."""
+    dtype: np.dtype[Any] | None = value.__dict__.get("_given_dtype")
+    if dtype is None:
+        default = getattr(type(value), "default_dtype", None)
+        return None if default is None else _as_dtype(default)
+    return dtype
 
 
 def _extent_shape(value: ImplicitValue) -> tuple[int, ...] | None:
