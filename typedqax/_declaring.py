@@ -14,7 +14,7 @@ from typedqax._declined import Declined
 from typedqax._domains import COMMUTATIVE
 from typedqax._errors import SignatureError
 from typedqax._handler import Handler
-from typedqax._installed import declaring, install_rule
+from typedqax._installed import install_rule
 from typedqax._jax import Primitive
 from typedqax._rule import Rule, Target
 
@@ -59,17 +59,18 @@ def primitive_handler(primitive: One | Sequence[One], precedence: int = 0) -> Ca
             raise SignatureError(handler.name, str(handler.place), problems)
         both = [t for t in targets if t.name in COMMUTATIVE] if _commutes(handler) else []
         one = [target for target in targets if target not in both]
-        with declaring():
-            for chosen, commutative in ((both, True), (one, False)):
-                if chosen:
-                    rule = Rule.declare(
-                        function,
-                        chosen,
-                        precedence=precedence,
-                        commutative=commutative,
-                        takes_first=True,
-                    )
-                    install_rule(rule)
+        rules = [
+            Rule.declare(
+                function,
+                chosen,
+                precedence=precedence,
+                commutative=commutative,
+                takes_first=True,
+            )
+            for chosen, commutative in ((both, True), (one, False))
+            if chosen
+        ]
+        install_rule(*rules)
         return function
 
     return declare

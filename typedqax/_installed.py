@@ -105,23 +105,23 @@ def install(table: HandlerTable) -> None:
     _declare(table)
 
 
-def install_rule(rule: Rule) -> None:
-    """Add the rule of one decorated handler to the process-wide table, as `install` does."""
-    _declare(rule)
+def install_rule(*rules: Rule) -> None:
+    """Add the rules of one decorated handler to the process-wide table, as `install` does."""
+    _declare(*rules)
 
 
-def _declare(part: Part) -> None:
+def _declare(*parts: Part) -> None:
     declaring = _declaring.get()
     if declaring is not None:
-        declaring.parts.append(part)
+        declaring.parts += parts
         return
     what = (
-        f"table {part.name!r}"
-        if isinstance(part, HandlerTable)
-        else (f"handler `{part.handler.name}`")
+        f"table {parts[0].name!r}"
+        if isinstance(parts[0], HandlerTable)
+        else f"handler `{parts[0].handler.name}`"
     )
     with _lock:
-        _change(_with_parts(_now.holds, [part], kept=True), [part], f"{what} was not installed")
+        _change(_with_parts(_now.holds, parts, kept=True), parts, f"{what} was not installed")
 
 
 def uninstall(table: HandlerTable) -> None:
