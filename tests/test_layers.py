@@ -36,12 +36,13 @@ _rule
 _candidates
 _ranking
 _table
+_findings
 _installed
 _materialization
+_recording
 _dispatch
 _contracts
 _trace
-_leafwise
 _higher_order._rewrite
 _higher_order._dense
 _higher_order._carry
@@ -55,7 +56,6 @@ _higher_order.custom_vjp
 _higher_order.call
 _higher_order.linear_solve
 _higher_order.shard_map
-_higher_order.other
 _higher_order
 _transform
 _array
@@ -66,6 +66,7 @@ ops._facts
 ops._corpus
 ops._generate
 _declaring
+_explain
 arrays.zeros
 arrays.eye
 arrays.lora
