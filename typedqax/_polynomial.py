@@ -27,8 +27,11 @@ class OpaqueTerm:
 
     def __str__(self) -> str:
         if self.function in ("//", "%"):
-            left, right = self.arguments
-            return f"({left}){self.function}({right})"
+            left, right = (
+                f"({a})" if isinstance(a, Polynomial) and not a.is_one_name() else str(a)
+                for a in self.arguments
+            )
+            return f"{left}{self.function}{right}"
         return f"{self.function}({','.join(map(str, self.arguments))})"
 
 
@@ -99,6 +102,11 @@ class Polynomial:
                     for argument in atom.arguments:
                         found |= names_of(argument)
         return frozenset(found)
+
+    def is_one_name(self) -> bool:
+        """Whether it is a name and nothing else."""
+        ((monomial, coefficient), *others) = self.terms
+        return not others and coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1
 
     def is_opaque(self) -> bool:
         """Whether a part of it can only be compared as text."""
