@@ -43,6 +43,7 @@ _recording
 _dispatch
 _contracts
 _trace
+_leafwise
 _higher_order._rewrite
 _higher_order._dense
 _higher_order._carry
@@ -56,6 +57,7 @@ _higher_order.custom_vjp
 _higher_order.call
 _higher_order.linear_solve
 _higher_order.shard_map
+_higher_order.other
 _higher_order
 _transform
 _array

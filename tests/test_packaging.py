@@ -58,9 +58,10 @@ def test_the_wheel_needs_five_packages_and_no_others(wheel: zipfile.Path) -> Non
 
 def test_importing_the_package_imports_only_what_it_needs() -> None:
     code = (
-        "import sys, jax, jaxtyping, beartype, typing_extensions; before = set(sys.modules);"
-        "import typedqax; new = {name.split('.')[0] for name in set(sys.modules) - before};"
-        "print(sorted(new - set(sys.stdlib_module_names)))"
+        "import sys, jax, jaxtyping, beartype, typing_extensions\n"
+        "def tops(): return {name.split('.')[0] for name in sys.modules}\n"
+        "before = tops(); import typedqax\n"
+        "print(sorted(tops() - before - set(sys.stdlib_module_names)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
