@@ -150,10 +150,10 @@ def resolve(
     # The common path: what is installed is what it was, and such operands have been seen. It is
     # written out for two operands, which halves its time: half a microsecond, a comprehension
     # alone costs a quarter (CPython 3.11).
-    resolver = tables._resolvers.get(primitive)  # noqa: SLF001  # the cache that resolve() keeps
+    resolver = tables._resolvers.get(primitive)  # the cache that resolve() keeps
     now = installed_now()
     if resolver is None or resolver.seen is not now:
-        resolver = tables._resolver(primitive, now)  # noqa: SLF001
+        resolver = tables._resolver(primitive, now)
     key: tuple[object, ...]
     if len(operands) == 2:
         first, second = operands
@@ -267,7 +267,9 @@ class _Family:
         self.candidates = candidates
         entries = [entry for each in candidates for entry in each]
         seen = [
-            frozenset().union(*(entry.signature.looks_at(place) for entry in entries))
+            frozenset().union(
+                *(entry.rule.looks[min(place, len(entry.rule.looks) - 1)] for entry in entries)
+            )
             for place in range(len(operands))
         ]
         shapes = tuple("shape" in each for each in seen)

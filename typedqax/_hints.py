@@ -101,7 +101,7 @@ def _enclosing_frames(function: Callable[..., Any]) -> Iterator[types.FrameType]
     """The frames, still running, of the functions and class bodies that enclose `function`."""
     scopes = _enclosing_scopes(getattr(function, "__qualname__", ""))
     namespace = getattr(function, "__globals__", None)
-    frame: types.FrameType | None = sys._getframe(1) if scopes else None  # noqa: SLF001  # frames are the scopes
+    frame: types.FrameType | None = sys._getframe(1) if scopes else None  # frames are the scopes
     while frame is not None:
         if frame.f_globals is namespace and frame.f_code.co_qualname in scopes:
             yield frame

@@ -69,6 +69,8 @@ class Rule:
         commutative: whether it stands for both orders of two operands.
         replace: whether it takes the place of a rule for exactly the same operands.
         signature: the operands it takes, in either order if it is commutative.
+        looks: what of each operand it looks at besides the class; the last is that of all further
+            ones.
         entries: one for each target.
     """
 
@@ -77,6 +79,7 @@ class Rule:
         "commutative",
         "entries",
         "handler",
+        "looks",
         "precedence",
         "replace",
         "signature",
@@ -99,6 +102,9 @@ class Rule:
         self.replace = replace
         signature = handler.signature
         self.signature = signature.commutative() if commutative else signature
+        self.looks = tuple(
+            self.signature.looks_at(place) for place in range(self.signature.fixed_arity + 1)
+        )
         self.entries = tuple(
             Entry(self, target, primitive_domain(target.name, target.arity)) for target in targets
         )

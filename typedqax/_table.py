@@ -44,7 +44,7 @@ class HandlerTable:
     views: dict[object, Any]
 
     def __init__(self, name: str, /, *rules_or_tables: Rule | HandlerTable) -> None:
-        frame = sys._getframe(1)  # noqa: SLF001  # the caller's module names the table's origin
+        frame = sys._getframe(1)  # the caller's module names the table's origin
         place = Place(frame.f_code.co_filename, frame.f_lineno)
         origin = Origin.of(frame.f_globals.get("__name__", "__main__"), name, place, frame.f_code)
         parts = _checked_parts(name, rules_or_tables)
