@@ -515,3 +515,12 @@ def test_point_prints_as_operands() -> None:
     assert str(Point([Operand(Dense, "float32", (2, 3)), Operand(LoraMatrix, "bfloat16", ())])) == (
         "(Array f32[2,3], LoraMatrix bf16[])"
     )
+
+
+def test_more_covers_with_star_parameters_than_are_looked_at_leave_a_doubt() -> None:
+    everything = signature([], vararg="Float[Array, '_']")
+    without = [signature([], vararg=f"Float[Array, 'n {n}']") for n in range(7)]
+    point = difference(signature(["Zeros"], vararg="Zeros"), without)
+    assert point is not None
+    point = difference(everything, [*without, everything])
+    assert point is None

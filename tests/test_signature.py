@@ -144,9 +144,11 @@ def test_match_binds_every_name(
 def test_further_operands_belong_to_the_star_parameter() -> None:
     stack = signature(["Zeros"], vararg="Float[Array, 'n']")
     assert stack.match(operands([["Zeros", "int8", []]]))
-    found = stack.match(operands([["Zeros", "int8", []], *[["Dense", "float32", [3]]] * 3]))
+    same: list[list[Any]] = [["Zeros", "int8", []], *[["Dense", "float32", [3]]] * 3]
+    found = stack.match(operands(same))
     assert found is not None
     assert found.bindings == {"n": 3}
+    different: list[list[Any]]
     different = [["Zeros", "int8", []], ["Dense", "float32", [3]], ["Dense", "float32", [4]]]
     assert stack.match(operands(different)) is None
 

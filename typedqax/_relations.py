@@ -244,9 +244,14 @@ def _escape(
     domain = domain or UNRESTRICTED
     universe = universe or Universe.of(*meet, *tests, *domain.signatures)
     doubtful: Point | None = None
-    for arity in _arities(meet, tests, domain):
+    arities, all_looked_at = _arities(meet, tests, domain)
+    is_open = False  # whether anything is left that only more operands could show
+    for arity in arities:
         outside = [c for test in tests for c in test.conjunctions(arity)]
         for inside in itertools.product(*(m.conjunctions(arity) for m in meet), domain.rows(arity)):
+            if any(conjunction in outside for conjunction in inside):
+                continue
+            is_open = True
             point = _escape_conjunctions(
                 [c for c in inside if c is not None], outside, domain, arity, universe
             )
@@ -254,28 +259,36 @@ def _escape(
                 if point.certain:
                     return point
                 doubtful = doubtful or point
+    if doubtful is None and not all_looked_at and is_open:
+        return _beyond(arities[-1])
     return doubtful
+
+
+def _beyond(arity: int) -> Point:
+    """A doubtful point: with more operands than are looked at there may be one."""
+    point = Point([Operand(Dense, "float32", ())] * arity)
+    point.certain = False
+    return point
 
 
 def _arities(
     meet: Sequence[Signature], tests: Sequence[Signature], domain: Domain
-) -> Iterator[int]:
-    """Numbers of operands that matter.
+) -> tuple[list[int], bool]:
+    """Numbers of operands to look at, and whether those are all that matter.
 
     Operands beyond the fixed ones are interchangeable: two of them tell whether their axes are
-    tied, and one more is needed for each test that every operand alone would satisfy.
+    tied, and one is needed for each test that every other operand satisfies.
     """
     everything = (*meet, *tests, *domain.signatures)
     inside = (*meet, *domain.signatures)
-    most = max(s.fixed_arity for s in everything)
+    most, is_all = max(s.fixed_arity for s in everything), True
     if all(s.variadic for s in inside):
         rests = sum(
             len(form.rest.alternatives) for t in tests for form in t.forms if form.rest is not None
         )
+        is_all = rests <= MOST_EXTRA_OPERANDS
         most += min(max(2, rests), MOST_EXTRA_OPERANDS)
-    for arity in range(most + 1):
-        if all(s.accepts_arity(arity) for s in inside):
-            yield arity
+    return [n for n in range(most + 1) if all(s.accepts_arity(n) for s in inside)], is_all
 
 
 def _escape_conjunctions(
