@@ -1,0 +1,246 @@
+"""The law of the library: implicit arrays anywhere in a program give what dense ones give.
+
+`python -m tests.laws 2000` looks for programs that break it; the suite looks at a few.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import typedqax as tq
+from implicit_kinds import HANDLERS, KINDS, dense, numbers
+from programs import REFUSED, Body, body, reversible
+
+SHAPES = [(), (3,), (2,), (2, 3), (3, 3), (3, 2)]
+DENSE = "dense"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, what it is applied to, and the transformation around it.
+
+    Attributes:
+        program: what is computed.
+        arguments: kind and shape of each argument; `DENSE` is a dense one.
+        transformation: its name in `OUTSIDE`.
+        handlers: whether there are any.
+    """
+
+    program: Body
+    arguments: tuple[tuple[str, tuple[int, ...]], ...]
+    transformation: str
+    handlers: bool
+
+    def __repr__(self) -> str:
+        return (
+            f"Case(\n  {self.program},\n  {self.arguments},\n  {self.transformation!r}, "
+            f"handlers={self.handlers},\n)"
+        )
+
+
+class _Drawn:
+    def __init__(self, draw: Callable[[Any], Any]) -> None:
+        self._draw = draw
+
+    def pick(self, options: Sequence[Any]) -> Any:
+        return self._draw(st.sampled_from(options))
+
+
+@st.composite
+def cases(draw: Any, size: int = 5, depth: int = 2) -> Case:
+    pick = _Drawn(draw).pick
+    arguments = []
+    for place in range(pick([2, 3])):
+        shape = pick(SHAPES)
+        kinds = [name for name, kind in KINDS.items() if len(shape) in kind.ranks]
+        arguments.append((pick(kinds if place == 0 else [DENSE, *kinds]), shape))
+    avals = [jax.ShapeDtypeStruct(shape, jnp.float32) for _, shape in arguments]
+    program = body(_Drawn(draw), avals, None, size, depth)
+    names = [name for name in OUTSIDE if name not in REVERSE or reversible(program)]
+    return Case(program, tuple(arguments), pick(names), pick([True, False]))
+
+
+# --- transformations outside ---------------------------------------------------------------------
+
+
+def _floats(tree: Any) -> Any:
+    """The part of a tree that derivatives exist for, summed."""
+    leaves = [leaf for leaf in jax.tree.leaves(tree) if leaf.dtype == jnp.float32]
+    return sum((jnp.sum(jnp.sin(leaf)) for leaf in leaves), jnp.float32(0.0))
+
+
+def _tangents(leaf: Any) -> Any:
+    if leaf.dtype == jnp.float32:
+        return jnp.cos(jnp.arange(leaf.size, dtype=jnp.float32)).reshape(leaf.shape)
+    return np.zeros(leaf.shape, jax.dtypes.float0)
+
+
+def _plain(f: Any, *args: Any) -> Any:
+    return f(*args)
+
+
+def _jit(f: Any, *args: Any) -> Any:
+    return jax.jit(f)(*args)
+
+
+def _grad(f: Any, *args: Any) -> Any:
+    places = tuple(range(len(args)))
+    return jax.grad(lambda *a: _floats(f(*a)), argnums=places, allow_int=True)(*args)
+
+
+def _jit_grad(f: Any, *args: Any) -> Any:
+    return jax.jit(functools.partial(_grad, jax.jit(f)))(*args)
+
+
+def _jvp(f: Any, *args: Any) -> Any:
+    return jax.jvp(f, args, jax.tree.map(_tangents, args))
+
+
+def _linearize(f: Any, *args: Any) -> Any:
+    out, push = jax.linearize(lambda *a: _floats(f(*a)), *args)
+    return out, push(*jax.tree.map(_tangents, args))
+
+
+def _remat_grad(f: Any, *args: Any) -> Any:
+    return _grad(jax.checkpoint(f), *args)
+
+
+def _vmap(f: Any, *args: Any) -> Any:
+    stacked = jax.tree.map(lambda x: jnp.stack([x, x]), args)
+    return jax.vmap(f)(*stacked)
+
+
+def _vmap_last(f: Any, *args: Any) -> Any:
+    """Only what is dense is mapped."""
+    axes = tuple(None if tq.is_implicit(a) else 0 for a in args)
+    if all(axis is None for axis in axes):
+        return f(*args)
+    stacked = [a if axis is None else jnp.stack([a, 2 * a]) for a, axis in zip(args, axes, strict=True)]
+    return jax.vmap(f, in_axes=axes)(*stacked)
+
+
+def _scan(f: Any, *args: Any) -> Any:
+    stacked = jax.tree.map(lambda x: jnp.stack([x, x]), args)
+    return jax.lax.scan(lambda _, a: (None, f(*a)), None, stacked)[1]
+
+
+OUTSIDE: dict[str, Callable[..., Any]] = {
+    "plain": _plain,
+    "jit": _jit,
+    "grad": _grad,
+    "jit_grad": _jit_grad,
+    "jvp": _jvp,
+    "linearize": _linearize,
+    "remat_grad": _remat_grad,
+    "vmap_dense": _vmap_last,
+    "vmap": _vmap,
+    "scan": _scan,
+}
+REVERSE = {"grad", "jit_grad", "remat_grad"}
+DERIVATIVES = REVERSE | {"jvp", "linearize"}
+BATCHED = {"vmap", "scan"}
+
+
+def check(case: Case) -> None:
+    """The program on implicit arrays gives what it gives on the dense ones.
+
+    Raises:
+        AssertionError: it does not.
+    """
+    rng = np.random.default_rng(0)
+    args = []
+    for kind, shape in case.arguments:
+        if kind != DENSE and case.transformation in BATCHED and not KINDS[kind].batches:
+            kind = DENSE  # noqa: PLW2901  # its leaves cannot be stacked
+        args.append(numbers(rng, *shape) if kind == DENSE else KINDS[kind].make(rng, shape))
+    handlers = HANDLERS if case.handlers else None
+    implicit = tq.use_implicit_args(case.program, handlers=handlers)
+    if case.transformation in DERIVATIVES:
+        transformed = implicit
+
+        def implicit(*args: Any) -> Any:
+            return tq.materialize(transformed(*args))
+
+    def reference(*args: Any) -> Any:
+        return case.program(*dense(args))
+
+    outside = OUTSIDE[case.transformation]
+    try:
+        if case.transformation == "vmap_dense":
+            want = _vmap_reference(case.program, args)
+        else:
+            want = outside(reference, *args)
+    except REFUSED:
+        return  # not even JAX alone runs it
+    got = outside(implicit, *args)
+    compare(got if case.transformation in DERIVATIVES else dense(got), want)
+
+
+def _vmap_reference(program: Any, args: list[Any]) -> Any:
+    axes = tuple(None if tq.is_implicit(a) else 0 for a in args)
+    full = [dense(a) for a in args]
+    if all(axis is None for axis in axes):
+        return program(*full)
+    stacked = [a if axis is None else jnp.stack([a, 2 * a]) for a, axis in zip(full, axes, strict=True)]
+    return jax.vmap(program, in_axes=axes)(*stacked)
+
+
+def compare(got: Any, want: Any) -> None:
+    """Both have the same structure, shapes, dtypes and, to rounding, numbers."""
+    got_leaves, got_tree = jax.tree.flatten(got)
+    want_leaves, want_tree = jax.tree.flatten(want)
+    assert got_tree == want_tree, (got_tree, want_tree)
+    for one, other in zip(got_leaves, want_leaves, strict=True):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype), (one, other)
+        if one.dtype == jax.dtypes.float0:
+            continue
+        np.testing.assert_allclose(
+            np.asarray(one, np.float64), np.asarray(other, np.float64), rtol=2e-4, atol=2e-4
+        )
+
+
+def look(count: int, seed: int | None = None) -> None:
+    """Look for a program that breaks the law among `count`; raise for the shortest found."""
+
+    @settings(
+        max_examples=count, deadline=None, database=None, derandomize=seed is None,
+        suppress_health_check=list(HealthCheck), print_blob=False,
+        phases=[Phase.generate, Phase.shrink],
+    )
+    @given(cases())
+    def law(case: Case) -> None:
+        check(case)
+
+    if seed is not None:
+        from hypothesis import seed as seeded
+
+        law = seeded(seed)(law)
+    law()
+
+
+def main() -> None:
+    """Run the long mode from the command line."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    start = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    jax.config.update("jax_numpy_dtype_promotion", "strict")
+    jax.config.update("jax_numpy_rank_promotion", "raise")
+    warnings.simplefilter("error")
+    look(count, start)
+
+
+if __name__ == "__main__":
+    main()
