@@ -187,6 +187,23 @@ def test_the_mirror_is_no_way_out_where_the_order_matters() -> None:
     assert "commutative" not in str(refused(*rules))
 
 
+def test_a_handler_for_both_orders_beside_one_for_one_order_is_told_of() -> None:
+    error = refused(
+        rule(Zero, Any, name="general"), rule(Zero, Lora, name="special", commutative=True)
+    )
+    assert (
+        "`special` stands for both orders of its operands, `general` for one: give `general` "
+        "commutative=True too, or take it from `special`" in str(error)
+    )
+    assert "def NAME" not in str(error)
+    for both in (True, False):
+        assert HandlerTable(
+            "fine",
+            rule(Zero, Any, name="general", commutative=both),
+            rule(Zero, Lora, name="special", commutative=both),
+        )
+
+
 def test_a_handler_that_settles_a_part_is_told_of_and_the_example_is_from_the_rest() -> None:
     error = refused(infinite(), nothing(), rule(Infinity, Float32[Zero, "..."], name="floats"))
     text = str(error)

@@ -89,6 +89,8 @@ class AmbiguousPair:
         second: the other.
         witness: a call that both match and nothing settles.
         mirrored: whether one is the other with its two operands swapped.
+        both_orders: the name of the one that stands for both orders of its operands, if it would be
+            the more specific one in either order alone.
         meet: the operands of a handler that would settle it; None: no single handler says it.
         opaque: whether validators that cannot be compared are all that tells them apart.
         partial: handlers that settle a part of the overlap.
@@ -102,6 +104,7 @@ class AmbiguousPair:
     second: HandlerFacts
     witness: str
     mirrored: bool = False
+    both_orders: str | None = None
     meet: str | None = None
     opaque: bool = False
     partial: tuple[HandlerFacts, ...] = ()
@@ -135,6 +138,13 @@ class AmbiguousPair:
             remedies.append(
                 f"keep one of them for both orders of the operands, and drop the other: "
                 f"{to}({self.first.name}, commutative=True)"
+            )
+        if self.both_orders is not None:
+            other = self.second if self.both_orders == self.first.name else self.first
+            remedies.append(
+                f"`{self.both_orders}` stands for both orders of its operands, `{other.name}` for "
+                f"one: give `{other.name}` commutative=True too, or take it from "
+                f"`{self.both_orders}`"
             )
         if self.meet is not None:
             remedies.append(

@@ -255,7 +255,9 @@ def ambiguous_pair(
 ) -> AmbiguousPair:
     """The facts about two handlers of which neither is more specific."""
     a, b = first.signature, second.signature
-    settling = meet(a, b, first.calls.domain)
+    both_orders = _narrower_in_one_order(first, second) or _narrower_in_one_order(second, first)
+    # The handler that would settle it is then the one that is there, in one order alone.
+    settling = None if both_orders else meet(a, b, first.calls.domain)
     return AmbiguousPair(
         primitive=first.target.name,
         op=first.target.attribute,
@@ -264,11 +266,21 @@ def ambiguous_pair(
         second=second.handler.facts(),
         witness=witness,
         mirrored=_mirrored(first, second),
+        both_orders=both_orders,
         meet=None if settling is None else settling.render(),
         opaque=a.has_predicates and b.has_predicates,
         partial=tuple(entry.handler.facts() for entry in partial),
         also=also,
     )
+
+
+def _narrower_in_one_order(narrow: Entry, wide: Entry) -> str | None:
+    """The name of `narrow`, if only its standing for both orders keeps it from being narrower."""
+    if not narrow.rule.commutative or wide.rule.commutative:
+        return None
+    own = narrow.handler.signature
+    inside = any(wide.calls.outside(each, wide.signature) is None for each in (own, own.mirrored()))
+    return narrow.handler.name if inside else None
 
 
 def _mirrored(first: Entry, second: Entry) -> bool:
