@@ -17,6 +17,7 @@ from __future__ import annotations
 from typedqax import ops as ops
 from typedqax._array import ImplicitArray as ImplicitArray
 from typedqax._array import aux_field as aux_field
+from typedqax._array import is_implicit as is_implicit
 from typedqax._contracts import checks as checks
 from typedqax._declaring import primitive_handler as primitive_handler
 from typedqax._declined import DECLINE as DECLINE
@@ -43,6 +44,5 @@ from typedqax._transform import default_handler as default_handler
 from typedqax._transform import materialize as materialize
 from typedqax._transform import use_implicit_args as use_implicit_args
 from typedqax._value import ArrayValue as ArrayValue
-from typedqax._value import is_implicit as is_implicit
 
 exclude_package_from_tracebacks()

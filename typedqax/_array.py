@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, overload
 import jax
 import numpy as np
 from jax.typing import DTypeLike
-from typing_extensions import dataclass_transform
+from typing_extensions import TypeIs, dataclass_transform
 
 from typedqax import _jax
 from typedqax._aval import (
@@ -356,6 +356,21 @@ class ImplicitArray(ImplicitValue, _Dataclass, _ArrayBase, ABC):
 def _lifted(value: Any) -> Any:
     trace = _jax.current_trace()
     return trace.lift_made(value) if type(trace) is ImplicitTrace else materialize(value)
+
+
+def is_implicit(value: object, /) -> TypeIs[ImplicitArray]:
+    """Whether `value` is an implicit array.
+
+    Inside a function that runs under `use_implicit_args`, the tracer that stands for an implicit
+    array counts as one. To a type checker every implicit array is a `jax.Array`, so
+    `isinstance(value, jax.Array)`, which is False at run time, does not tell.
+
+    Example:
+        >>> import jax.numpy as jnp, typedqax as tq
+        >>> tq.is_implicit(jnp.ones(3))
+        False
+    """
+    return isinstance(value, ImplicitArray)
 
 
 # --- operators and methods -----------------------------------------------------------------------

@@ -141,15 +141,6 @@ else:
         """Any array: dense (numpy's included) or implicit; for annotations and `isinstance`."""
 
 
-def is_implicit(value: object) -> TypeIs[ImplicitValue]:
-    """Whether `value` is an implicit array.
-
-    Inside a function that runs under `use_implicit_args`, the tracer that stands for an implicit
-    array counts as one.
-    """
-    return isinstance(value, ImplicitValue)
-
-
 def is_value(value: object) -> TypeIs[ImplicitValue]:
     """Whether `value` is an implicit array itself, not a tracer that stands for one."""
     return issubclass(type(value), ImplicitValue)
