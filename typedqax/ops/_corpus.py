@@ -7,6 +7,7 @@ generator reads, and imports nothing of the rest of typedqax.
 from __future__ import annotations
 
 import enum
+import importlib.metadata
 import inspect
 import json
 import warnings
@@ -334,7 +335,8 @@ def record() -> dict[str, Any]:
             if _trace(seen, function, *arguments):
                 for derived in _derivatives(function):
                     _trace(seen, derived, *arguments)
-    return {"jax": jax.__version__, "failed": failed, "primitives": seen.as_json()}
+    version = importlib.metadata.version("jax")
+    return {"jax": version, "failed": failed, "primitives": seen.as_json()}
 
 
 def main() -> None:

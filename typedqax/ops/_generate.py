@@ -15,11 +15,12 @@ import importlib.metadata
 import importlib.util
 import json
 import keyword
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -64,7 +65,7 @@ class Source:
         self._defined: dict[str, set[str]] = {}
         for path in sorted(self._root.rglob("*.py")):
             text = path.read_text(encoding="utf-8")
-            if "_p" in text and "pallas" not in path.parts:
+            if re.search(r"\w_p\b", text) and "pallas" not in path.parts:
                 self._read(self._module(path), ast.parse(text))
 
     def _module(self, path: Path) -> str:
@@ -121,6 +122,15 @@ class Source:
                     raise LookupError(f"{_PUBLIC}.{name} is not made where it seems to be.")
                 found[name] = home
         return found
+
+    def private(self, path: str) -> Home:
+        """The home of a primitive that JAX keeps to itself, at a path such as `lax.lax.split_p`."""
+        tail, _, name = path.rpartition(".")
+        for module, names in self._defined.items():
+            # Below the one package of jax that is not public.
+            if name in names and module.split(".")[2:] == tail.split("."):
+                return module, name
+        raise LookupError(f"JAX has no primitive at {path} any more: see _facts.NOT_PUBLIC.")
 
     @cached_property
     def calls(self) -> Mapping[Home, list[Call]]:
@@ -203,6 +213,7 @@ class Entry:
         return f"{'Multi' if self.multiple else ''}{number}Op"
 
 
+@cache
 def entries() -> list[Entry]:
     """One for each primitive, in alphabetical order."""
     source = Source()
@@ -211,8 +222,7 @@ def entries() -> list[Entry]:
         public.removesuffix("_p"): (home, None) for public, home in source.public().items()
     }
     for attribute, path in _facts.NOT_PUBLIC.items():
-        module, _, name = path.rpartition(".")
-        homes[attribute] = ((f"jax._src.{module}", name), path)
+        homes[attribute] = (source.private(path), path)
     found = []
     for attribute, (home, kept) in sorted(homes.items()):
         primitive = _jax.primitive_at(kept or f"{attribute}_p")

@@ -144,12 +144,10 @@ class AnyOp:
         return Target(self.name, first, self.params, self.arity, self.multiple_results)
 
     def _one(self, operands: tuple[object, ...], params: Mapping[str, object]) -> Array:
-        return cast(Array, apply_primitive(self.primitive, operands, {**self._defaults, **params}))
+        return cast(Array, apply_primitive(self.primitive, operands, self._bound(params)))
 
     def _many(self, operands: tuple[object, ...], params: Mapping[str, object]) -> list[Array]:
-        return cast(
-            list[Array], apply_primitive(self.primitive, operands, {**self._defaults, **params})
-        )
+        return cast(list[Array], apply_primitive(self.primitive, operands, self._bound(params)))
 
     def _one_aval(
         self, operands: tuple[object, ...], params: Mapping[str, object]
@@ -159,14 +157,17 @@ class AnyOp:
     def _many_aval(
         self, operands: tuple[object, ...], params: Mapping[str, object]
     ) -> list[jax.ShapeDtypeStruct]:
-        complete = {**self._defaults, **params}
+        bound = self._bound(params)
         avals = [_aval(operand) for operand in operands]
-        outs = _jax.out_avals(self.primitive, avals, complete)
+        outs = _jax.out_avals(self.primitive, avals, bound)
         if outs is None:  # call-like primitives have no rule of their own: they are traced
             structs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
-            traced = jax.eval_shape(lambda *xs: _jax.bind(self.primitive, xs, complete), *structs)
+            traced = jax.eval_shape(lambda *xs: _jax.bind(self.primitive, xs, bound), *structs)
             outs = traced if self.multiple_results else [traced]
         return [jax.ShapeDtypeStruct(out.shape, out.dtype) for out in outs]
+
+    def _bound(self, params: Mapping[str, object]) -> dict[str, object]:
+        return {**self._defaults, **params}
 
     def __repr__(self) -> str:
         return f"ops.{self.attribute}"
@@ -693,11 +694,9 @@ class HigherOrderOp(MultiVariadicOp[P, V, B]):
 
     __slots__ = ()
 
-    def _many(self, operands: tuple[object, ...], params: Mapping[str, object]) -> list[Array]:
-        # A jaxpr records some of these in another form than they are bound in.
-        return super()._many(
-            operands, _jax.bind_params(self.primitive, {**self._defaults, **params})
-        )
+    def _bound(self, params: Mapping[str, object]) -> dict[str, object]:
+        # A jaxpr records the params of some of these in another form than they are bound in.
+        return _jax.bind_params(self.primitive, super()._bound(params))
 
 
 class UnlistedOp(AnyOp):
@@ -731,8 +730,16 @@ class AnyGroup(Generic[O]):
 
     name: str
     ops: tuple[O, ...]
+    _kind: type[AnyOp] = AnyOp
 
     def __init__(self, name: str | None, /, *ops: O) -> None:
+        for op in ops:
+            if not isinstance(op, self._kind):
+                raise TypeError(
+                    f"{op!r} cannot be in a group with {ops[0]!r}: a {type(self).__name__} holds "
+                    f"{self._kind.__name__}s, and it is {type(op).__name__}. One handler for ops "
+                    "of different numbers of operands: ops.MixedGroup(name, *ops)."
+                )
         self.ops = tuple(dict.fromkeys(ops))
         self.name = name or " | ".join(map(repr, self.ops))
 
@@ -757,6 +764,7 @@ class UnaryGroup(AnyGroup[UnaryOp[P, ...]], Generic[P]):
     """Ops of one operand, for one handler."""
 
     __slots__ = ()
+    _kind = UnaryOp
 
     def to(
         self,
@@ -777,6 +785,7 @@ class BinaryGroup(AnyGroup[BinaryOp[P, ...]], Generic[P]):
     """Ops of two operands, for one handler."""
 
     __slots__ = ()
+    _kind = BinaryOp
 
     def to(
         self,
@@ -800,6 +809,7 @@ class TernaryGroup(AnyGroup[TernaryOp[P, ...]], Generic[P]):
     """Ops of three operands, for one handler."""
 
     __slots__ = ()
+    _kind = TernaryOp
 
     def to(
         self,
@@ -820,6 +830,7 @@ class QuaternaryGroup(AnyGroup[QuaternaryOp[P, ...]], Generic[P]):
     """Ops of four operands, for one handler."""
 
     __slots__ = ()
+    _kind = QuaternaryOp
 
     def to(
         self,
@@ -840,6 +851,7 @@ class MultiUnaryGroup(AnyGroup[MultiUnaryOp[P, ...]], Generic[P]):
     """Ops of one operand that give lists, for one handler."""
 
     __slots__ = ()
+    _kind = MultiUnaryOp
 
     def to(
         self,
@@ -860,6 +872,7 @@ class MultiBinaryGroup(AnyGroup[MultiBinaryOp[P, ...]], Generic[P]):
     """Ops of two operands that give lists, for one handler."""
 
     __slots__ = ()
+    _kind = MultiBinaryOp
 
     def to(
         self,
@@ -880,6 +893,7 @@ class MultiQuaternaryGroup(AnyGroup[MultiQuaternaryOp[P, ...]], Generic[P]):
     """Ops of four operands that give lists, for one handler."""
 
     __slots__ = ()
+    _kind = MultiQuaternaryOp
 
     def to(
         self,
@@ -921,7 +935,7 @@ class MixedGroup(AnyGroup[AnyOp]):
 def _no_params() -> None: ...
 
 
-def _members(part: AnyOp | AnyGroup[O]) -> tuple[Any, ...]:
+def _members(part: object) -> tuple[Any, ...]:
     return part.ops if isinstance(part, AnyGroup) else (part,)
 
 
