@@ -210,6 +210,23 @@ def test_the_memory_keeps_no_class_alive_and_no_later_class_meets_it() -> None:
         gc.collect(0)
 
 
+def test_what_is_uninstalled_is_not_kept_alive_by_what_was_resolved() -> None:
+    extra = zeros()
+
+    def use() -> list[weakref.ref[Any]]:
+        class Passing(ImplicitValue): ...
+
+        table = HandlerTable("passing", rule(Passing, of=NEG, name="passing"))
+        with installed(table):
+            assert chain(None, "neg", operand(Passing), isolated=False) == ["passing"]
+            assert chain(extra, "neg", operand(Passing), isolated=False) == ["passing"]
+        return [weakref.ref(Passing), weakref.ref(table)]
+
+    gone = use()
+    gc.collect()
+    assert [each() for each in gone] == [None, None]
+
+
 def test_threads_that_install_and_resolve_see_whole_tables() -> None:
     general = HandlerTable("general", rule(Zero, of=NEG, name="general"))
     pair = HandlerTable(

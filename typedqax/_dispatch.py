@@ -85,12 +85,13 @@ class Tables:
         isolated: whether the installed ones are left out.
     """
 
-    __slots__ = ("__weakref__", "_resolvers", "extra", "isolated")
+    __slots__ = ("__weakref__", "_resolvers", "_watch", "extra", "isolated")
 
     def __init__(self, extra: HandlerTable | None, isolated: bool) -> None:
         self.extra = extra
         self.isolated = isolated
         self._resolvers: dict[str, _Resolver] = {}
+        self._watch: weakref.ref[Installed] | None = None
 
     @classmethod
     def of(cls, extra: HandlerTable | None = None, *, isolated: bool = False) -> Tables:
@@ -120,8 +121,30 @@ class Tables:
         resolver = self._resolvers.get(primitive)
         if resolver is None or resolver.rankings != rankings:
             resolver = self._resolvers[primitive] = _Resolver(primitive, rankings)
-        resolver.seen = now
+        resolver.version = now.version
+        if self._watch is None or self._watch() is not now:
+            self._forget(now)
         return resolver
+
+    def _forget(self, now: Installed) -> None:
+        """Drop what was resolved in tables that are gone, now and at the next change.
+
+        A change would be noticed at the next call of each primitive anyway; but until then, what
+        has been uninstalled could not go.
+        """
+        self._resolvers = {
+            primitive: resolver
+            for primitive, resolver in self._resolvers.items()
+            if resolver.rankings == _rankings(self, primitive, now)
+        }
+        tables = weakref.ref(self)
+
+        def changed(_: weakref.ref[Installed]) -> None:
+            living = tables()
+            if living is not None:
+                living._forget(installed_now())
+
+        self._watch = weakref.ref(now, changed)
 
 
 _INSTALLED = Tables(None, isolated=False)
@@ -152,7 +175,7 @@ def resolve(
     # alone costs a quarter (CPython 3.11).
     resolver = tables._resolvers.get(primitive)  # the cache that resolve() keeps
     now = installed_now()
-    if resolver is None or resolver.seen is not now:
+    if resolver is None or resolver.version != now.version:
         resolver = tables._resolver(primitive, now)
     key: tuple[object, ...]
     if len(operands) == 2:
@@ -189,12 +212,12 @@ def resolve(
 class _Resolver:
     """What has been resolved of one primitive in some rankings."""
 
-    __slots__ = ("__weakref__", "_watched", "families", "primitive", "rankings", "seen")
+    __slots__ = ("__weakref__", "_watched", "families", "primitive", "rankings", "version")
 
     def __init__(self, primitive: str, rankings: tuple[Ranking, ...]) -> None:
         self.primitive = primitive
         self.rankings = rankings
-        self.seen: Installed | None = None
+        self.version = -1
         # Keyed by the ids of classes, not by the classes, so that the cache keeps none alive;
         # what concerns a class is dropped when it goes, before its id can come again.
         self.families: dict[tuple[int, ...], _Family] = {}

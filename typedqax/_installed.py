@@ -41,9 +41,9 @@ class _Hold:
     blocks: int = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Installed:
-    """What is installed at one moment; a change makes a new one.
+    """What is installed at one moment; a change makes a new one, and the old one goes.
 
     Attributes:
         version: how many changes there have been.
