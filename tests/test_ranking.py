@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from jax import Array
 from jaxtyping import Float, Shaped
 
-from tests.handler_kit import DOT, MUL, Lora, SmallZero, Zero, rule
-from typedqax._ranking import Comparisons, Relation, rank
+from tests.handler_kit import DOT, MAYBE, MUL, Lora, SmallZero, Zero, made, rule
+from tests.resolver_world import CASES, operands, signature
+from typedqax._domains import Calls
+from typedqax._handler import Handler
+from typedqax._ranking import Comparisons, Ranking, Relation, rank
+from typedqax._relations import UNRESTRICTED
 from typedqax._rule import Entry, Rule, Target
 from typedqax._value import ImplicitValue
 
@@ -101,3 +107,44 @@ def test_a_thousand_handlers_are_ranked_without_comparing_all_pairs() -> None:
     assert time.thread_time() - start < 5
     assert not ranking.relations
     assert len(ranking.entries) == 1_000
+
+
+# --- the tables of the cases, which know no domain ------------------------------------------
+
+
+def case_entry(case: Mapping[str, Any]) -> Entry:
+    """A handler of a case."""
+    returns = MAYBE if case["may_decline"] else Array
+    read = Handler.of(made(Any, Any, name=case["name"], returns=returns), takes_first=False)
+    handler = dataclasses.replace(read, signature=signature(**case["sig"]))
+    target = Target("case", None, None, None)
+    return Entry(Rule(handler, (target,), case["precedence"]), target, Calls(UNRESTRICTED))
+
+
+def chain_of(ranking: Ranking, point: Any) -> list[str]:
+    """The handlers that take a call, up to the first that never declines."""
+    chain = []
+    for entry in ranking.entries:
+        if entry.signature.match(operands(point)) is not None:
+            chain.append(entry.handler.name)
+            if entry.handler.total:
+                break
+    return chain
+
+
+@pytest.mark.parametrize("case", CASES["tables"], ids=lambda case: case["name"])
+@pytest.mark.parametrize("turn", [1, -1], ids=["in order", "reversed"])
+def test_a_table_of_the_cases_has_the_errors_and_chains_it_says(
+    case: Mapping[str, Any], turn: int
+) -> None:
+    ranking = rank("case", [case_entry(each) for each in case["handlers"][::turn]])
+    found = {
+        ("ambiguous", frozenset({t.first.handler.name, t.second.handler.name}))
+        for t in ranking.ties
+    } | {("duplicate", frozenset({a.handler.name, b.handler.name})) for a, b in ranking.duplicates}
+    assert found == {(e["kind"], frozenset({e["a"], e["b"]})) for e in case["errors"]}
+    for expected in case["chains"]:
+        assert chain_of(ranking, expected["point"]) == expected["chain"]
+    for tie in ranking.ties:
+        for entry in (tie.first, tie.second):
+            assert entry.signature.match(tie.witness) is not None
