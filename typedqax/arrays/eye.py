@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax.numpy as jnp
 from jax import Array
 from jax.lax import DotDimensionNumbers
 from jax.typing import DTypeLike
 from jaxtyping import Float, Shaped
-from typedqax._array import ImplicitArray
 
 from typedqax import ops
+from typedqax._array import ImplicitArray
 from typedqax._declined import DECLINE, Declined
 from typedqax._table import HandlerTable
 from typedqax._value import ArrayValue
@@ -32,9 +32,13 @@ class Eye(ImplicitArray):
     def __init__(self, size: int, dtype: DTypeLike = jnp.float32) -> None:
         super().__init__(shape=(size, size), dtype=jnp.dtype(dtype))
 
-    def materialize(self) -> Shaped[Array, "n n"]:
-        """The ones and zeros, in memory."""
-        return jnp.eye(self.shape[0], dtype=self.dtype)
+    def materialize(self) -> Shaped[Array, "... n n"]:
+        """The ones and zeros, in memory; many of them where the identity was stacked."""
+        return jnp.broadcast_to(jnp.eye(self.shape[-1], dtype=self.dtype), self.shape)
+
+
+# What is stacked is no longer one matrix, and the handlers are for one.
+Identity: TypeAlias = Shaped[Eye, "n n"]
 
 
 def moved(x: ArrayValue, axis: int, to: int, dtype: Any) -> ArrayValue:
@@ -47,7 +51,7 @@ def moved(x: ArrayValue, axis: int, to: int, dtype: Any) -> ArrayValue:
 
 
 def eye_times(
-    e: Eye, x: Array, /, *, dimension_numbers: DotDimensionNumbers, **params: Any
+    e: Identity, x: Array, /, *, dimension_numbers: DotDimensionNumbers, **params: Any
 ) -> ArrayValue | Declined:
     """`I @ x`: the contracted axis of `x` becomes the first."""
     (contracted, axes), (batch, _) = dimension_numbers
@@ -58,7 +62,7 @@ def eye_times(
 
 
 def times_eye(
-    x: Array, e: Eye, /, *, dimension_numbers: DotDimensionNumbers, **params: Any
+    x: Array, e: Identity, /, *, dimension_numbers: DotDimensionNumbers, **params: Any
 ) -> ArrayValue | Declined:
     """`x @ I`: the contracted axis of `x` becomes the last."""
     (axes, contracted), (batch, _) = dimension_numbers
@@ -69,7 +73,7 @@ def times_eye(
 
 
 def eye_times_eye(
-    e: Eye, f: Eye, /, *, dimension_numbers: DotDimensionNumbers, **params: Any
+    e: Identity, f: Identity, /, *, dimension_numbers: DotDimensionNumbers, **params: Any
 ) -> Eye | Declined:
     """`I @ I` is `I`."""
     (contracted, _), (batch, _) = dimension_numbers
@@ -80,51 +84,52 @@ def eye_times_eye(
 
 
 def eye_times_implicit(
-    e: Eye, x: ImplicitArray, /, *, dimension_numbers: DotDimensionNumbers, **params: Any
+    e: Identity, x: ImplicitArray, /, *, dimension_numbers: DotDimensionNumbers, **params: Any
 ) -> ArrayValue | Declined:
     """`I @ x` for any implicit `x` whose own table says nothing of identities."""
     return eye_times(e, x, dimension_numbers=dimension_numbers, **params)
 
 
 def implicit_times_eye(
-    x: ImplicitArray, e: Eye, /, *, dimension_numbers: DotDimensionNumbers, **params: Any
+    x: ImplicitArray, e: Identity, /, *, dimension_numbers: DotDimensionNumbers, **params: Any
 ) -> ArrayValue | Declined:
     """`x @ I` for any implicit `x` whose own table says nothing of identities."""
     return times_eye(x, e, dimension_numbers=dimension_numbers, **params)
 
 
-def transpose(e: Eye, /, *, permutation: Sequence[int]) -> Eye:
+def transpose(e: Identity, /, *, permutation: Sequence[int]) -> Eye:
     """The identity is its own transpose."""
     return e
 
 
-def convert(e: Eye, /, *, new_dtype: DTypeLike, **params: Any) -> Eye:
+def convert(e: Identity, /, *, new_dtype: DTypeLike, **params: Any) -> Eye:
     """The identity in another dtype."""
     return Eye(e.shape[0], new_dtype)
 
 
 def diagonal_part(
-    e: Shaped[Eye, "n n"], x: Float[Array, "n n"], /, **params: Any
+    e: Identity, x: Float[Array, "n n"], /, **params: Any
 ) -> Float[Array, "n n"]:
     """The elementwise product keeps the diagonal of the other matrix."""
     return jnp.diag(jnp.diagonal(x))
 
 
-def same(e: Eye, f: Eye, /, **params: Any) -> Eye:
+def same(e: Identity, f: Identity, /, **params: Any) -> Eye:
     """The elementwise product of an identity with itself."""
     return e
 
 
-# Below the rules of Zeros for whatever they meet: nothing times I is nothing.
-IMPLICIT = -2
+# Below the rules of Zeros for whatever they meet: zeros times I are zeros. Two identities whose
+# product is no single contraction are declined by both, in this order.
+LEFT, RIGHT = -2, -3
 
 EYE = HandlerTable(
     "eye",
     ops.dot_general.to(eye_times),
     ops.dot_general.to(times_eye),
     ops.dot_general.to(eye_times_eye),
-    ops.dot_general.to(eye_times_implicit, precedence=IMPLICIT),
-    ops.dot_general.to(implicit_times_eye, precedence=IMPLICIT),
+    ops.dot_general.to(eye_times_implicit, precedence=LEFT),
+    ops.dot_general.to(implicit_times_eye, precedence=RIGHT),
     ops.transpose.to(transpose),
     ops.convert_element_type.to(convert),
     ops.mul.to(diagonal_part, commutative=True),

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import DotDimensionNumbers, GatherDimensionNumbers, GatherScatterMode
 from jaxtyping import Float, Int8, Integer
-from typedqax._array import ImplicitArray
 
 from typedqax import ops
+from typedqax._array import ImplicitArray
 from typedqax._declined import DECLINE, Declined
 from typedqax._table import HandlerTable
 from typedqax._value import ArrayValue
@@ -140,11 +140,18 @@ def convert(
     return Int8Matrix(values=w.values, scale=w.scale.astype(new_dtype))
 
 
-def scale_by(
-    op: ops.BinaryOp, w: Float[Int8Matrix, "m n"], s: Float[Array, ""], /, **params: Any
+def multiply(
+    w: Float[Int8Matrix, "m n"], s: Float[Array, ""], /, **params: Any
 ) -> Float[Int8Matrix, "m n"]:
     """A multiple of the matrix is a multiple of its scale."""
-    return Int8Matrix(values=w.values, scale=op.bind(w.scale, s, **params))
+    return Int8Matrix(values=w.values, scale=ops.mul.bind(w.scale, s, **params))
+
+
+def divide(
+    w: Float[Int8Matrix, "m n"], s: Float[Array, ""], /, **params: Any
+) -> Float[Int8Matrix, "m n"]:
+    """A fraction of the matrix is a fraction of its scale."""
+    return Int8Matrix(values=w.values, scale=ops.div.bind(w.scale, s, **params))
 
 
 def negate(w: Float[Int8Matrix, "m n"], /) -> Float[Int8Matrix, "m n"]:
@@ -215,10 +222,10 @@ INT8 = HandlerTable(
     ops.dot_general.to(int8_times),
     ops.transpose.to(transpose),
     ops.convert_element_type.to(convert),
-    ops.mul.to(scale_by, commutative=True),
-    ops.div.to(scale_by),
+    ops.mul.to(multiply, commutative=True),
+    ops.div.to(divide),
     ops.neg.to(negate),
     ops.slice.to(part),
     ops.gather.to(rows),
-    (ops.copy | ops.copy_p | ops.stop_gradient).to(leafwise),
+    (ops.copy | ops.stop_gradient).to(leafwise),
 )

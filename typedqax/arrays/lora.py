@@ -11,9 +11,9 @@ import numpy as np
 from jax import Array
 from jax.lax import DotDimensionNumbers, GatherDimensionNumbers
 from jaxtyping import Float, Integer
-from typedqax._array import ImplicitArray, aux_field
 
 from typedqax import ops
+from typedqax._array import ImplicitArray, aux_field
 from typedqax._declined import DECLINE, Declined
 from typedqax._table import HandlerTable
 from typedqax._value import ArrayValue
@@ -146,14 +146,20 @@ def convert(
     return LoraMatrix(*leaves, alpha=w.alpha)
 
 
-def scale(
-    op: ops.BinaryOp, w: Float[LoraMatrix, "m n"], s: Float[Array, ""], /, **params: Any
+def multiply(
+    w: Float[LoraMatrix, "m n"], s: Float[Array, ""], /, **params: Any
 ) -> Float[LoraMatrix, "m n"]:
     """A multiple of the matrix: of its base and of one of its factors."""
-    factor = s.astype(w.a.dtype)
-    return LoraMatrix(
-        w=op.bind(w.w, s, **params), a=op.bind(w.a, factor, **params), b=w.b, alpha=w.alpha
-    )
+    base, a = ops.mul.bind(w.w, s, **params), ops.mul.bind(w.a, s.astype(w.a.dtype), **params)
+    return LoraMatrix(w=base, a=a, b=w.b, alpha=w.alpha)
+
+
+def divide(
+    w: Float[LoraMatrix, "m n"], s: Float[Array, ""], /, **params: Any
+) -> Float[LoraMatrix, "m n"]:
+    """A fraction of the matrix: of its base and of one of its factors."""
+    base, a = ops.div.bind(w.w, s, **params), ops.div.bind(w.a, s.astype(w.a.dtype), **params)
+    return LoraMatrix(w=base, a=a, b=w.b, alpha=w.alpha)
 
 
 def negate(w: Float[LoraMatrix, "m n"], /, **params: Any) -> Float[LoraMatrix, "m n"]:
@@ -267,8 +273,8 @@ LORA = HandlerTable(
     ops.dot_general.to(lora_times),
     ops.transpose.to(transpose),
     ops.convert_element_type.to(convert),
-    ops.mul.to(scale, commutative=True),
-    ops.div.to(scale),
+    ops.mul.to(multiply, commutative=True),
+    ops.div.to(divide),
     ops.neg.to(negate),
     ops.add.to(shift, commutative=True),
     ops.gather.to(rows),
@@ -276,5 +282,5 @@ LORA = HandlerTable(
     ops.dynamic_slice.to(dynamic_part),
     ops.squeeze.to(single),
     ops.reduce_sum.to(total),
-    (ops.copy | ops.copy_p | ops.stop_gradient).to(leafwise),
+    (ops.copy | ops.stop_gradient).to(leafwise),
 )

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import DotDimensionNumbers
 from jaxtyping import Bool, Integer, Shaped
-from typedqax._array import ImplicitArray
 
 from typedqax import ops
+from typedqax._array import ImplicitArray
 from typedqax._table import HandlerTable
 from typedqax._value import ArrayValue
 
@@ -207,9 +207,7 @@ MASKED = HandlerTable(
     ops.elementwise_binary.to(binary_left),
     ops.elementwise_binary.to(binary_right),
     ops.convert_element_type.to(convert),
-    (ops.broadcast_in_dim | ops.reshape | ops.rev | ops.slice | ops.squeeze | ops.transpose).to(
-        structural
-    ),
+    ops.structural.to(structural),
     ops.reductions.to(reduce),
     ops.cumulative.to(accumulate),
     ops.dot_general.to(product),

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import GatherScatterMode
 from jaxtyping import Integer, Shaped
-from typedqax._array import ImplicitArray
 
 from typedqax import ops
+from typedqax._array import ImplicitArray
 from typedqax._declined import DECLINE, Declined
 from typedqax._table import HandlerTable
 from typedqax._value import ArrayValue
@@ -48,41 +48,17 @@ def zeros_from(op: ops.AnyOp, *operands: Any, **params: Any) -> Zeros:
 
 FIX_ZERO = frozenset(
     [
-        "abs",
-        "asin",
-        "asinh",
-        "atan",
-        "atanh",
-        "cbrt",
-        "ceil",
-        "conj",
-        "copy",
-        "copy_p",
-        "erf",
-        "erf_inv",
-        "expm1",
-        "floor",
-        "imag",
-        "log1p",
-        "neg",
-        "real",
-        "reduce_precision",
-        "round",
-        "sign",
-        "sin",
-        "sinh",
-        "sqrt",
-        "square",
-        "stop_gradient",
-        "tan",
-        "tanh",
+        *(ops.abs, ops.neg, ops.sign, ops.sqrt, ops.cbrt, ops.square, ops.expm1, ops.log1p),
+        *(ops.sin, ops.tan, ops.asin, ops.atan, ops.sinh, ops.tanh, ops.asinh, ops.atanh),
+        *(ops.ceil, ops.floor, ops.round, ops.reduce_precision, ops.copy, ops.stop_gradient),
+        *(ops.conj, ops.imag, ops.real, ops.erf, ops.erf_inv, ops.population_count),
     ]
 )
 
 
 def elementwise(op: ops.UnaryOp, z: Zeros, /, **params: Any) -> ArrayValue:
     """A function of zeros is its value at zero, everywhere: zeros again where that is zero."""
-    if op.name in FIX_ZERO:
+    if op in FIX_ZERO:
         return zeros_from(op, z, **params)
     return jnp.broadcast_to(op.bind(jnp.zeros((), z.dtype), **params), z.shape)
 
@@ -97,20 +73,28 @@ def convert(z: Zeros, /, **params: Any) -> Zeros:
     return zeros_from(ops.convert_element_type, z, **params)
 
 
-def absorb(op: ops.BinaryOp, z: Zeros, x: Array | Zeros, /, **params: Any) -> Zeros:
-    """Zero times, or divided by, anything."""
-    return zeros_from(op, z, x, **params)
+def times(z: Zeros, x: Array | Zeros, /, **params: Any) -> Zeros:
+    """Zero times anything."""
+    return zeros_from(ops.mul, z, x, **params)
 
 
-def absorb_implicit(op: ops.BinaryOp, z: Zeros, x: ImplicitArray, /, **params: Any) -> Zeros:
-    """Zero times, or divided by, any implicit array whose own table says nothing of zeros."""
-    return zeros_from(op, z, x, **params)
+def times_implicit(z: Zeros, x: ImplicitArray, /, **params: Any) -> Zeros:
+    """Zero times any implicit array whose own table says nothing of zeros."""
+    return zeros_from(ops.mul, z, x, **params)
+
+
+def divided(z: Zeros, x: Array, /, **params: Any) -> Zeros:
+    """Zero divided by anything but zeros."""
+    return zeros_from(ops.div, z, x, **params)
 
 
 def plus(op: ops.BinaryOp, z: Zeros, x: ArrayValue, /, **params: Any) -> ArrayValue:
-    """The other operand, in the shape and dtype of the sum: a scalar is repeated."""
+    """The other operand, in the shape and dtype of the sum: what is smaller is repeated."""
     out = op.out_aval(z, x, **params)
-    return jnp.broadcast_to(x, out.shape).astype(out.dtype)
+    if x.shape != out.shape:
+        axes = tuple(range(len(out.shape) - x.ndim, len(out.shape)))
+        x = ops.broadcast_in_dim.bind(x, shape=out.shape, broadcast_dimensions=axes)
+    return x if x.dtype == out.dtype else x.astype(out.dtype)
 
 
 def plus_zeros(op: ops.BinaryOp, z: Zeros, x: Zeros, /, **params: Any) -> Zeros:
@@ -195,12 +179,10 @@ ZEROS = HandlerTable(
     "zeros",
     ops.elementwise_unary.to(elementwise),
     ops.convert_element_type.to(convert),
-    (ops.broadcast_in_dim | ops.reshape | ops.rev | ops.slice | ops.squeeze | ops.transpose).to(
-        structural
-    ),
-    ops.mul.to(absorb, commutative=True),
-    ops.mul.to(absorb_implicit, commutative=True, precedence=IMPLICIT),
-    ops.div.to(absorb),
+    ops.structural.to(structural),
+    ops.mul.to(times, commutative=True),
+    ops.mul.to(times_implicit, commutative=True, precedence=IMPLICIT),
+    ops.div.to(divided),
     (ops.add | ops.add_any).to(plus, commutative=True, precedence=IMPLICIT),
     (ops.add | ops.add_any).to(plus_zeros),
     ops.sub.to(minus),
