@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests import brute_force, resolver_oracle
+from tests import brute_force, resolver_oracle, whole_signatures
 from tests.brute_force import Row
 from tests.resolver_oracle import KINDS, Kind, Report
 from tests.resolver_world import (
@@ -524,3 +524,68 @@ def test_more_covers_with_star_parameters_than_are_looked_at_leave_a_doubt() -> 
     assert point is not None
     point = difference(everything, [*without, everything])
     assert point is None
+
+
+# --- whole signatures -----------------------------------------------------------------------
+
+MOST_OPERANDS = 2
+
+
+@settings(
+    max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+@given(data=st.data())
+def test_relation_of_whole_signatures_is_that_of_their_points(data: st.DataObject) -> None:
+    def choose(options: Sequence[Any]) -> Any:
+        return data.draw(st.sampled_from(options))
+
+    compare_whole_signatures(choose)
+
+
+def test_no_random_signature_disagrees_with_its_points() -> None:
+    rng = random.Random(29)
+    for _ in range(400):
+        compare_whole_signatures(rng.choice)
+
+
+def compare_whole_signatures(choose: Any) -> None:
+    first = whole_signatures.random_signature(choose)
+    second = choose([whole_signatures.changed, None])
+    second = second(choose, first) if second else whole_signatures.random_signature(choose)
+    cover = whole_signatures.changed(choose, choose([first, second]))
+    a, b, c = first.signature(), second.signature(), cover.signature()
+    in_a, in_b, in_c = (drawn.points(MOST_OPERANDS) for drawn in (first, second, cover))
+    for domain, accepts in (
+        (None, lambda point: True),
+        (Domain(), some_implicit),
+        (
+            Domain(all_same=True),
+            lambda point: some_implicit(point) and len({x.dtype for x in point}) == 1,
+        ),
+    ):
+        questions = [
+            (overlap(a, b, domain), in_a & in_b, [a, b], []),
+            (difference(a, [b], domain), in_a - in_b, [a], [b]),
+            (difference(a, [b, c], domain), in_a - in_b - in_c, [a], [b, c]),
+            (uncovered_overlap(a, b, [c], domain), (in_a & in_b) - in_c, [a, b], [c]),
+        ]
+        for point, points, inside, outside in questions:
+            some = next(filter(accepts, points), None)
+            if point is None:
+                assert some is None, (list(map(str, inside)), list(map(str, outside)))
+            elif point.certain:
+                assert all(s.match(point) for s in inside)
+                assert not any(s.match(point) for s in outside)
+                assert accepts(point)
+                seen = all(
+                    x.cls in whole_signatures.CLASSES
+                    and x.dtype in whole_signatures.DTYPES
+                    and len(x.shape) <= whole_signatures.LONGEST
+                    and set(x.shape) <= set(whole_signatures.SIZES)
+                    for x in point
+                )
+                assert some is not None or not seen or len(point) > MOST_OPERANDS
+
+
+def some_implicit(point: Sequence[Operand]) -> bool:
+    return any(operand.cls is not Dense for operand in point)
