@@ -212,6 +212,18 @@ def test_branches_that_disagree_are_materialized_until_they_agree() -> None:
     assert_array_equal(f(jnp.array(False), zeros), [1.0, 1.0, 1.0])
 
 
+def test_branches_of_two_dtypes_stay_an_error() -> None:
+    doc = example("masks_and_zeros")
+    zeros = doc.ImplicitZeros(shape=(3,), dtype=jnp.float32)
+
+    @qax.use_implicit_args
+    def f(x: Array) -> Any:
+        return jax.lax.cond(jnp.array(True), lambda: x * 2.0, lambda: jnp.ones(3, jnp.int32))
+
+    with pytest.raises(TypeError, match="the dtypes do not match"):
+        f(zeros)
+
+
 # --- multiple dispatch ---------------------------------------------------------------------------
 
 
@@ -600,6 +612,18 @@ def test_lora_is_differentiated_in_its_parts_and_mapped_over_rows() -> None:
     for got, want in zip((gradient.W, gradient.A, gradient.B), expected, strict=True):
         assert_allclose(got, want, rtol=1e-4, atol=1e-4)
     assert_allclose(rows, x @ qax.materialize(lora), rtol=1e-4, atol=1e-5)
+
+
+def test_the_gradient_inside_the_transform_is_that_of_the_array_lora_stands_for() -> None:
+    doc = example("lora_and_eye")
+    lora = lora_matrix(doc.LoraMatrix)
+    x = jax.random.normal(jax.random.key(1), (7, 4))
+    gradient = jax.grad(lambda w: jnp.sum((x @ w) ** 2))
+    with handlers_that_run() as ran:
+        inside = qax.use_implicit_args(gradient)(lora)
+    assert "lora_matmul" in ran
+    assert type(inside) is not doc.LoraMatrix
+    assert_allclose(inside, gradient(qax.materialize(lora)), rtol=1e-4, atol=1e-4)
 
 
 # --- LoRA in a HuggingFace model -----------------------------------------------------------------
