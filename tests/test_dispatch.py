@@ -30,9 +30,10 @@ from tests.handler_kit import (
     rule,
 )
 from typedqax import _dispatch
-from typedqax._dispatch import Resolution, Tables, misses, resolve
+from typedqax._dispatch import Resolution, Tables, resolve
 from typedqax._errors import AmbiguityError
 from typedqax._installed import install, installed, nothing_installed, uninstall
+from typedqax._misses import misses
 from typedqax._signature import Dense, Operand
 from typedqax._table import HandlerTable
 from typedqax._value import ImplicitValue

@@ -31,9 +31,11 @@ _domains
 _hints
 _annotations
 _aval
+_origin
 _handler
 _rule
 _candidates
+_comparison
 _ranking
 _table
 _findings
@@ -41,6 +43,7 @@ _installed
 _materialization
 _recording
 _dispatch
+_misses
 _contracts
 _trace
 _leafwise

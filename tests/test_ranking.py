@@ -14,9 +14,10 @@ from jaxtyping import Float, Shaped
 
 from tests.handler_kit import DOT, MAYBE, MUL, Lora, SmallZero, Zero, made, rule
 from tests.resolver_world import CASES, operands, signature
+from typedqax._comparison import Comparisons, Relation
 from typedqax._domains import Calls
 from typedqax._handler import Handler
-from typedqax._ranking import Comparisons, Ranking, Relation, rank
+from typedqax._ranking import Ranking, rank
 from typedqax._relations import UNRESTRICTED
 from typedqax._rule import Entry, Rule, Target
 from typedqax._value import ImplicitValue

@@ -10,9 +10,10 @@ import jax
 
 from typedqax import _jax
 from typedqax._aval import describe, is_array_like
-from typedqax._dispatch import Tables, misses, resolve
+from typedqax._dispatch import Tables, resolve
 from typedqax._errors import MaterializationError
 from typedqax._materialization import Materialization
+from typedqax._misses import misses
 from typedqax._recording import Application, Record, recording
 from typedqax._signature import Operand
 from typedqax._table import HandlerTable

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from typedqax._comparison import Relation
 from typedqax._domains import COMMUTATIVE
 from typedqax._handler import Handler
-from typedqax._ranking import Ranking, Relation
+from typedqax._ranking import Ranking
 from typedqax._rule import Entry, Rule
 from typedqax._table import HandlerTable, findings_of
 

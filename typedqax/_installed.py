@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from typedqax._errors import AmbiguityError, TypedQaxError, refusal
-from typedqax._handler import Origin, Place
+from typedqax._origin import Origin, Place
 from typedqax._ranking import Ranking, note_joining_class, rank
 from typedqax._table import (
     Entry,

@@ -8,8 +8,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from typedqax import _jax
-from typedqax._handler import Place
 from typedqax._materialization import Materialization
+from typedqax._origin import Place
 from typedqax._signature import Operand
 
 

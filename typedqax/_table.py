@@ -11,7 +11,7 @@ from typing import Any, final
 
 from typedqax._domains import COMMUTATIVE
 from typedqax._errors import AmbiguousPair, Duplicate, TypedQaxError, refusal
-from typedqax._handler import Origin, Place
+from typedqax._origin import Origin, Place
 from typedqax._ranking import Comparisons, Pair, Ranking, Tie, rank
 from typedqax._relations import meet
 from typedqax._rule import Entry, Rule, Target

@@ -13,10 +13,11 @@ from typedqax import _jax
 from typedqax._aval import aval_of, batched_fields, describe, look
 from typedqax._contracts import check_materialized, check_results
 from typedqax._declined import DECLINE
-from typedqax._dispatch import ANY_PRIMITIVE, Candidate, Resolution, Tables, misses, resolve
+from typedqax._dispatch import ANY_PRIMITIVE, Candidate, Resolution, Tables, resolve
 from typedqax._errors import ContractError
 from typedqax._jax import Params, Primitive, Trace, Tracer
 from typedqax._materialization import Materialization, dense_bytes, policy_for, report
+from typedqax._misses import misses
 from typedqax._recording import Application, Record, kept_record
 from typedqax._signature import Operand
 from typedqax._value import ImplicitValue, child_values, is_value, with_children
@@ -175,7 +176,8 @@ class ImplicitTrace(_jax.Trace):
 
     def lift_made(self, value: Any) -> Any:
         """As `lift`, for an array that was made or closed over where this trace runs: tracers that
-        it holds in its fields are lowered first."""
+        it holds in its fields are lowered first.
+        """
         return ImplicitTracer(self, lower(value, self.run)) if is_value(value) else value
 
     def process_primitive(
