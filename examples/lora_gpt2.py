@@ -72,7 +72,7 @@ Tokens: TypeAlias = Int[Array, "batch length"]
 
 def new_base(model: Any, seed: int) -> Base:
     """Random parameters of the model, by the path of each."""
-    params = model.init_weights(jax.random.key(seed), (1, LENGTH))
+    params = jax.jit(model.init_weights, static_argnums=1)(jax.random.key(seed), (1, 1))
     return dict(flatten_dict(params, sep="/"))
 
 
@@ -184,7 +184,7 @@ def sample(model: Any, params: Any, seed: int) -> str:
         return tokens
 
     prompt = jnp.asarray([list(b"The ")])
-    tokens = tq.use_implicit_args(generate, handlers=LORA)(params, prompt)
+    tokens = jax.jit(tq.use_implicit_args(generate, handlers=LORA))(params, prompt)
     return bytes(np.asarray(tokens[0], np.uint8)).decode("ascii")
 
 
