@@ -202,6 +202,7 @@ def test_params_that_siblings_lack_are_not_required() -> None:
     assert ops.MulParams.__optional_keys__ == {"out_dtype"}
     assert ops.mul.params == ("out_dtype",)
     assert ops.ReduceSumParams.__optional_keys__ == {"out_sharding"}
+    assert ops.ExpParams.__optional_keys__ == {"accuracy"}
 
 
 def test_equal_params_have_one_type_so_that_their_ops_can_be_grouped() -> None:
@@ -387,6 +388,18 @@ def test_another_primitive_of_the_same_name_is_not_taken_for_jax_s_own() -> None
     impostor = Primitive("add")
     assert ops.find(impostor) is None
     assert ops.find("no_such_op") is None
+
+
+def test_an_op_that_this_jax_does_not_have_says_so_when_it_is_used() -> None:
+    def no_params() -> None: ...
+
+    gone = ops.UnaryOp("gone", no_params, no_params, doc="Gone.", path="lax.lax.gone_p")
+    assert not gone.stands_for(lax.neg_p)
+    with pytest.raises(tq.TypedQaxError, match=r"ops.gone is not in this version of JAX.*gone_p"):
+        gone.bind(X)
+    moved = ops.UnaryOp("moved", no_params, no_params, doc="Moved.", path="no_module.moved_p")
+    with pytest.raises(tq.TypedQaxError, match="no_module"):
+        _ = moved.primitive
 
 
 def test_a_primitive_that_is_not_listed_has_an_op_too() -> None:

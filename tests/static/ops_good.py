@@ -117,8 +117,16 @@ def transpose(w: Float[Lora, "m n"], /, *, permutation: tuple[int, ...]) -> Floa
     return Lora(ops.transpose.bind(w.w, permutation=permutation))
 
 
-def exponential(x: Lora, /, *, accuracy: object = None) -> Array:
-    return ops.exp.bind(x.w, accuracy=None)
+def exponential(x: Lora, /) -> Array:
+    return ops.exp.bind(x.w)
+
+
+def exponential_to_an_accuracy(x: Lora, /, *, accuracy: object = None) -> Array:
+    return ops.exp.bind(x.w, accuracy=lax.AccuracyMode.HIGHEST)
+
+
+def exponential_typed(x: Lora, /, **params: Unpack[ops.ExpParams]) -> Array:
+    return ops.exp.bind(x.w, **params)
 
 
 def clamp(low: Array, x: Lora, high: Array, /) -> Array:
@@ -138,6 +146,8 @@ def tridiagonal(dl: Array, d: Lora, du: Array, b: Array, /, *, perturb_singular:
 ops.neg.to(negate)
 ops.transpose.to(transpose)
 ops.exp.to(exponential)
+ops.exp.to(exponential_to_an_accuracy)
+ops.exp.to(exponential_typed)
 ops.clamp.to(clamp)
 ops.scatter_add.to(scatter_add)
 ops.tridiagonal_solve.to(tridiagonal)
@@ -250,6 +260,7 @@ def scatter_any(
 
 
 assert_type((ops.mul | ops.div).to(scale, precedence=1), Rule)
+(ops.exp | ops.neg | ops.sqrt).to(each)
 (ops.add | ops.sub | ops.max).to(plus)
 ((ops.add | ops.sub) | (ops.max | ops.min)).to(plus, commutative=True)
 (ops.reduce_sum | ops.reduce_max).to(reduce)

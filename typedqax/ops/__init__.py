@@ -93,7 +93,7 @@ def find(wanted: Primitive | str, /) -> AnyOp | None:
     if isinstance(wanted, str):
         return _by_attribute.get(wanted) or _by_attribute.get(f"{wanted}_") or _by_name.get(wanted)
     op = _by_name.get(wanted.name)
-    return op if op is not None and op.primitive is wanted else None
+    return op if op is not None and op.stands_for(wanted) else None
 
 
 def of_primitive(primitive: Primitive, /) -> AnyOp:

@@ -196,13 +196,31 @@ BIND_TYPES: Final[dict[str, dict[str, str]]] = {
     "scaled_dot": {"dimension_numbers": "lax.DotDimensionNumbers"},
 }
 
-# Params that one op of a family has and its siblings have not, and that JAX leaves None unless told
-# otherwise. They stay out of the typed signature, so that the family can be grouped
-# (`ops.mul | ops.div`) and the plainest handler is right; a handler that does not name them
-# declines where they are set.
+# Params that some ops of a family have and their siblings have not, and that JAX leaves None unless
+# told otherwise. They stay out of the typed signature, so that the plainest handler is right and
+# the family can be grouped (`ops.mul | ops.div`, `ops.exp | ops.neg`). A handler that wants one
+# gives it a default; one that does not name it declines where it is set.
 UNTYPED: Final[dict[str, frozenset[str]]] = {
     "mul": frozenset({"out_dtype"}),
     "reduce_sum": frozenset({"out_sharding"}),
+    **dict.fromkeys(
+        (
+            "cbrt",
+            "cos",
+            "exp",
+            "exp2",
+            "expm1",
+            "log",
+            "log1p",
+            "logistic",
+            "rsqrt",
+            "sin",
+            "sqrt",
+            "tan",
+            "tanh",
+        ),
+        frozenset({"accuracy"}),
+    ),
 }
 
 # Params as they stand in a jaxpr, and so in a handler, of ops that are bound in another form

@@ -491,7 +491,7 @@ class CallExportedParams(TypedDict):
 class CbrtParams(TypedDict):
     """The params of `ops.cbrt`."""
 
-    accuracy: lax.AccuracyMode | lax.Tolerance | None
+    accuracy: NotRequired[lax.AccuracyMode | lax.Tolerance | None]
 
 
 class CheckParams(TypedDict):
@@ -567,7 +567,7 @@ class ConvertElementTypeParams(TypedDict):
 class CosParams(TypedDict):
     """The params of `ops.cos`."""
 
-    accuracy: lax.AccuracyMode | lax.Tolerance | None
+    accuracy: NotRequired[lax.AccuracyMode | lax.Tolerance | None]
 
 
 class CumlogsumexpParams(TypedDict):
@@ -735,19 +735,19 @@ class Empty2Params(TypedDict):
 class ExpParams(TypedDict):
     """The params of `ops.exp`."""
 
-    accuracy: lax.AccuracyMode | lax.Tolerance | None
+    accuracy: NotRequired[lax.AccuracyMode | lax.Tolerance | None]
 
 
 class Exp2Params(TypedDict):
     """The params of `ops.exp2`."""
 
-    accuracy: lax.AccuracyMode | lax.Tolerance | None
+    accuracy: NotRequired[lax.AccuracyMode | lax.Tolerance | None]
 
 
 class Expm1Params(TypedDict):
     """The params of `ops.expm1`."""
 
-    accuracy: lax.AccuracyMode | lax.Tolerance | None
+    accuracy: NotRequired[lax.AccuracyMode | lax.Tolerance | None]
 
 
 class FfiCallParams(TypedDict):
@@ -866,19 +866,19 @@ class LinearSolveParams(TypedDict):
 class LogParams(TypedDict):
     """The params of `ops.log`."""
 
-    accuracy: lax.AccuracyMode | lax.Tolerance | None
+    accuracy: NotRequired[lax.AccuracyMode | lax.Tolerance | None]
 
 
 class Log1pParams(TypedDict):
     """The params of `ops.log1p`."""
 
-    accuracy: lax.AccuracyMode | lax.Tolerance | None
+    accuracy: NotRequired[lax.AccuracyMode | lax.Tolerance | None]
 
 
 class LogisticParams(TypedDict):
     """The params of `ops.logistic`."""
 
-    accuracy: lax.AccuracyMode | lax.Tolerance | None
+    accuracy: NotRequired[lax.AccuracyMode | lax.Tolerance | None]
 
 
 class LuPivotsToPermutationParams(TypedDict):
@@ -1200,7 +1200,7 @@ class RoundParams(TypedDict):
 class RsqrtParams(TypedDict):
     """The params of `ops.rsqrt`."""
 
-    accuracy: lax.AccuracyMode | lax.Tolerance | None
+    accuracy: NotRequired[lax.AccuracyMode | lax.Tolerance | None]
 
 
 class RunStateParams(TypedDict):
@@ -1360,7 +1360,7 @@ class ShardingConstraintParams(TypedDict):
 class SinParams(TypedDict):
     """The params of `ops.sin`."""
 
-    accuracy: lax.AccuracyMode | lax.Tolerance | None
+    accuracy: NotRequired[lax.AccuracyMode | lax.Tolerance | None]
 
 
 class SliceParams(TypedDict):
@@ -1389,7 +1389,7 @@ class SplitParams(TypedDict):
 class SqrtParams(TypedDict):
     """The params of `ops.sqrt`."""
 
-    accuracy: lax.AccuracyMode | lax.Tolerance | None
+    accuracy: NotRequired[lax.AccuracyMode | lax.Tolerance | None]
 
 
 class SqueezeParams(TypedDict):
@@ -1429,13 +1429,13 @@ class SymmetricProductParams(TypedDict):
 class TanParams(TypedDict):
     """The params of `ops.tan`."""
 
-    accuracy: lax.AccuracyMode | lax.Tolerance | None
+    accuracy: NotRequired[lax.AccuracyMode | lax.Tolerance | None]
 
 
 class TanhParams(TypedDict):
     """The params of `ops.tanh`."""
 
-    accuracy: lax.AccuracyMode | lax.Tolerance | None
+    accuracy: NotRequired[lax.AccuracyMode | lax.Tolerance | None]
 
 
 class TileParams(TypedDict):
@@ -1567,7 +1567,6 @@ def _call_exported_handler(
     x: Never, /, *operands: Never, exported: jax.export.Exported
 ) -> None: ...
 def _call_exported_bind(*operands: ArrayLike, exported: jax.export.Exported) -> None: ...
-def _cbrt_params(*, accuracy: lax.AccuracyMode | lax.Tolerance | None) -> None: ...
 def _cbrt_bind(*, accuracy: lax.AccuracyMode | lax.Tolerance | None = None) -> None: ...
 def _check_params(*, debug: bool, err_tree: Any) -> None: ...
 def _check_handler(x: Never, /, *operands: Never, debug: bool, err_tree: Any) -> None: ...
@@ -2617,7 +2616,7 @@ call_exported: Final = MultiVariadicOp(
 )
 """Calls a function that `jax.export` serialized."""
 
-cbrt: Final = UnaryOp("cbrt", _cbrt_params, _cbrt_bind, doc="Cube root, elementwise.")
+cbrt: Final = UnaryOp("cbrt", _abs_params, _cbrt_bind, doc="Cube root, elementwise.")
 """Cube root, elementwise."""
 
 ceil: Final = UnaryOp(
@@ -2729,7 +2728,7 @@ convert_element_type: Final = UnaryOp(
 copy: Final = UnaryOp("copy", _abs_params, _abs_params, doc="The same values in a new buffer.")
 """The same values in a new buffer."""
 
-cos: Final = UnaryOp("cos", _cbrt_params, _cbrt_bind, doc="Cosine, elementwise.")
+cos: Final = UnaryOp("cos", _abs_params, _cbrt_bind, doc="Cosine, elementwise.")
 """Cosine, elementwise."""
 
 cosh: Final = UnaryOp("cosh", _abs_params, _abs_params, doc="Hyperbolic cosine, elementwise.")
@@ -2934,14 +2933,14 @@ erfc: Final = UnaryOp(
 )
 """Complement of the error function, elementwise."""
 
-exp: Final = UnaryOp("exp", _cbrt_params, _cbrt_bind, doc="Exponential, elementwise.")
+exp: Final = UnaryOp("exp", _abs_params, _cbrt_bind, doc="Exponential, elementwise.")
 """Exponential, elementwise."""
 
-exp2: Final = UnaryOp("exp2", _cbrt_params, _cbrt_bind, doc="Two to the power of, elementwise.")
+exp2: Final = UnaryOp("exp2", _abs_params, _cbrt_bind, doc="Two to the power of, elementwise.")
 """Two to the power of, elementwise."""
 
 expm1: Final = UnaryOp(
-    "expm1", _cbrt_params, _cbrt_bind, doc="Exponential minus one, exact near zero, elementwise."
+    "expm1", _abs_params, _cbrt_bind, doc="Exponential minus one, exact near zero, elementwise."
 )
 """Exponential minus one, exact near zero, elementwise."""
 
@@ -3137,17 +3136,15 @@ linear_solve: Final = HigherOrderOp(
 )
 """Solves a linear system given by functions, with a derivative of its own."""
 
-log: Final = UnaryOp("log", _cbrt_params, _cbrt_bind, doc="Natural logarithm, elementwise.")
+log: Final = UnaryOp("log", _abs_params, _cbrt_bind, doc="Natural logarithm, elementwise.")
 """Natural logarithm, elementwise."""
 
 log1p: Final = UnaryOp(
-    "log1p", _cbrt_params, _cbrt_bind, doc="Log of one plus, exact near zero, elementwise."
+    "log1p", _abs_params, _cbrt_bind, doc="Log of one plus, exact near zero, elementwise."
 )
 """Log of one plus, exact near zero, elementwise."""
 
-logistic: Final = UnaryOp(
-    "logistic", _cbrt_params, _cbrt_bind, doc="Logistic sigmoid, elementwise."
-)
+logistic: Final = UnaryOp("logistic", _abs_params, _cbrt_bind, doc="Logistic sigmoid, elementwise.")
 """Logistic sigmoid, elementwise."""
 
 lt: Final = BinaryOp("lt", _abs_params, _abs_params, doc="Whether less, elementwise.")
@@ -3578,7 +3575,7 @@ round: Final = UnaryOp(
 """The nearest integer, elementwise."""
 
 rsqrt: Final = UnaryOp(
-    "rsqrt", _cbrt_params, _cbrt_bind, doc="One over the square root, elementwise."
+    "rsqrt", _abs_params, _cbrt_bind, doc="One over the square root, elementwise."
 )
 """One over the square root, elementwise."""
 
@@ -3744,7 +3741,7 @@ shift_right_logical: Final = BinaryOp(
 sign: Final = UnaryOp("sign", _abs_params, _abs_params, doc="Sign as -1, 0 or 1, elementwise.")
 """Sign as -1, 0 or 1, elementwise."""
 
-sin: Final = UnaryOp("sin", _cbrt_params, _cbrt_bind, doc="Sine, elementwise.")
+sin: Final = UnaryOp("sin", _abs_params, _cbrt_bind, doc="Sine, elementwise.")
 """Sine, elementwise."""
 
 sinh: Final = UnaryOp("sinh", _abs_params, _abs_params, doc="Hyperbolic sine, elementwise.")
@@ -3776,7 +3773,7 @@ split: Final = MultiUnaryOp(
 )
 """The operand cut into parts along an axis."""
 
-sqrt: Final = UnaryOp("sqrt", _cbrt_params, _cbrt_bind, doc="Square root, elementwise.")
+sqrt: Final = UnaryOp("sqrt", _abs_params, _cbrt_bind, doc="Square root, elementwise.")
 """Square root, elementwise."""
 
 square: Final = UnaryOp(
@@ -3833,10 +3830,10 @@ symmetric_product: Final = BinaryOp(
 )
 """A matrix times its transpose, plus a symmetric matrix."""
 
-tan: Final = UnaryOp("tan", _cbrt_params, _cbrt_bind, doc="Tangent, elementwise.")
+tan: Final = UnaryOp("tan", _abs_params, _cbrt_bind, doc="Tangent, elementwise.")
 """Tangent, elementwise."""
 
-tanh: Final = UnaryOp("tanh", _cbrt_params, _cbrt_bind, doc="Hyperbolic tangent, elementwise.")
+tanh: Final = UnaryOp("tanh", _abs_params, _cbrt_bind, doc="Hyperbolic tangent, elementwise.")
 """Hyperbolic tangent, elementwise."""
 
 threefry2x32: Final = MultiQuaternaryOp(

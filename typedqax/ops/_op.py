@@ -23,6 +23,7 @@ from typing_extensions import ParamSpec, TypeVar
 
 from typedqax import _jax
 from typedqax._declined import Declined
+from typedqax._errors import TypedQaxError
 from typedqax._rule import Rule, Target
 from typedqax._transform import apply_primitive
 
@@ -121,10 +122,26 @@ class AnyOp:
 
     @property
     def primitive(self) -> _jax.Primitive:
-        """The `jax.extend.core.Primitive` that this op stands for."""
+        """The `jax.extend.core.Primitive` that this op stands for.
+
+        Raises:
+            TypedQaxError: the JAX that runs has no such primitive.
+        """
         if self._primitive is None:
-            self._primitive = _jax.primitive_at(self._path)
+            try:
+                self._primitive = _jax.primitive_at(self._path)
+            except (ImportError, AttributeError) as error:
+                raise TypedQaxError(
+                    f"{self!r} is not in this version of JAX: there is no {self._path}."
+                ) from error
         return self._primitive
+
+    def stands_for(self, primitive: _jax.Primitive) -> bool:
+        """Whether this is the op of `primitive`, and not of another one of the same name."""
+        try:
+            return self.primitive is primitive
+        except TypedQaxError:
+            return False
 
     def bind(self, *operands: Any, **params: Any) -> Array | list[Array]:
         """Apply the primitive; params that JAX allows to be None may be left out."""
