@@ -422,6 +422,7 @@ def test_dims_print_as_they_are_written(text: str) -> None:
         pytest.param("rows=3", "3", id="named number"),
         pytest.param("_foo", "_", id="anonymous"),
         pytest.param("max(n,m)", "max(m,n)", id="max"),
+        pytest.param("min(n,n)", "1*n", id="least of one"),
     ],
 )
 def test_dims_that_say_the_same_are_equal(text: str, same: str) -> None:

@@ -192,6 +192,8 @@ def apply_opaque(function: str, arguments: tuple[Size, ...]) -> Size:
     if any(isinstance(a, Polynomial) for a in arguments):
         if function in ("min", "max"):
             arguments = tuple(sorted(set(arguments), key=str))
+            if len(arguments) == 1:
+                return arguments[0]
         return Polynomial((((((OpaqueTerm(function, arguments), 1),), 1)),))
     return _OPAQUE[function](*arguments)
 
