@@ -288,15 +288,13 @@ class _Family:
         self.primitive = primitive
         self.rankings = rankings
         self.candidates = candidates
-        entries = [entry for each in candidates for entry in each]
+        looks = [entry.rule.looks for each in candidates for entry in each]
         seen = [
-            frozenset().union(
-                *(entry.rule.looks[min(place, len(entry.rule.looks) - 1)] for entry in entries)
-            )
+            {what for own in looks for what in own[min(place, len(own) - 1)]}
             for place in range(len(operands))
         ]
-        shapes = tuple("shape" in each for each in seen)
-        dtypes = tuple("dtype" in each for each in seen)
+        shapes = tuple(["shape" in each for each in seen])
+        dtypes = tuple(["dtype" in each for each in seen])
         self.looks = (shapes, dtypes)
         self.opaque = any("value" in each for each in seen)
         self.known: dict[tuple[object, ...], Resolution] = {}
@@ -324,13 +322,14 @@ class _Family:
                 for entry in entries
                 if (match := entry.signature.match(operands, values)) is not None
             ]
-            for position, others in _ties(ranking, matching):
+            for position, others in _ties(ranking, matching) if len(matching) > 1 else ():
                 ties[len(chain) + position] = tuple(len(chain) + other for other in others)
             chain += matching
         if not chain:
             return _NOTHING
         call = f"{self.primitive}({', '.join(map(str, operands))})" if ties else ""
-        return _without_repeats(Resolution(tuple(chain), ties, call))
+        found = Resolution(tuple(chain), ties, call)
+        return found if len(chain) == 1 else _without_repeats(found)
 
 
 def _ties(ranking: Ranking, matching: Sequence[Candidate]) -> list[tuple[int, tuple[int, ...]]]:
