@@ -107,7 +107,12 @@ def mypy_findings(files: list[Path], cache: Path) -> Findings:
     command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", str(cache)]
     output = ["--follow-imports=silent", "--output=json", "--no-error-summary"]
     done = subprocess.run(
-        [*command, *output, *map(str, files)], cwd=ROOT, capture_output=True, text=True, check=False
+        [*command, *output, *map(str, files)],
+        cwd=ROOT,
+        env={**os.environ, "MYPYPATH": str(STATIC)},  # where user_package is imported from
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode not in (0, 1):
         pytest.fail(f"mypy could not check tests/static:\n{done.stdout}{done.stderr}")
