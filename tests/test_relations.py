@@ -589,3 +589,12 @@ def compare_whole_signatures(choose: Any) -> None:
 
 def some_implicit(point: Sequence[Operand]) -> bool:
     return any(operand.cls is not Dense for operand in point)
+
+
+def test_expression_that_cannot_be_solved_is_a_doubtful_example() -> None:
+    a = resolver_oracle.signature(("n m", "n//(m-2)", "n%(m-2)"))
+    b = resolver_oracle.signature(("n m", "n*m+11", "n*m*m+7"))
+    point = overlap(a, b)
+    assert point is not None
+    assert not point.certain
+    assert not is_subset(a, b)

@@ -223,8 +223,7 @@ class _Search:
         if best is not None:
             self.keep(best)
         if best is None or best.inside & inside != best.inside:
-            guess = tuple(tuple(evaluate(s, _Two()) for s in shape) for shape in shapes)
-            self.keep(Region(inside, guess, certain=False))
+            self.keep(Region(inside, _guessed(shapes), certain=False))
 
     def keep(self, region: Region) -> None:
         if region.certain:
@@ -251,9 +250,9 @@ class _Search:
         )
 
 
-class _Two(dict[str, int]):
-    def __missing__(self, name: str) -> int:
-        return 2
+def _guessed(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+    """Small sizes in place of what could not be solved: an example for a text, not a proof."""
+    return tuple(tuple(s if isinstance(s, int) else 2 for s in shape) for shape in shapes)
 
 
 def _ranks_fit(row: Row, ranks: Sequence[int]) -> bool:
