@@ -184,6 +184,7 @@ KNOWN_COVERS = [
     pytest.param([("*b 3 5", "*b"), ("5 3 *b", "*b")], [], False, id="odd ranks"),
     pytest.param([("*b 3 5", "*b"), ("5 3 *b", "*b")], [("_ _ ...", "5 ...")], True, id="5 3 5"),
     pytest.param([("*b 3", "*b"), ("4 *b", "*b")], [], True, id="no rank"),
+    pytest.param([("#n ... #n", "#2 ...")], [("... _", "2 ...")], False, id="1 in place of 2"),
     pytest.param([("n", "n+1"), ("n", "2*n")], [("1", "2")], True, id="n + 1 = 2 n"),
     pytest.param([("n m", "n*m"), ("n m", "0")], [("0 _", "_")], False, id="either factor is 0"),
     pytest.param(

@@ -96,7 +96,7 @@ def _patterns(annotation: object, array: frozenset[type]) -> tuple[ArrayPattern,
         return _union(get_args(annotation), array)
     if origin is Annotated:
         base, *metadata = get_args(annotation)
-        predicates: tuple[Predicate, ...] = tuple(m for m in metadata if isinstance(m, _VALIDATOR))
+        predicates = tuple(cast("Predicate", m) for m in metadata if isinstance(m, _VALIDATOR))
         return tuple(
             replace(
                 pattern,

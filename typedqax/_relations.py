@@ -516,6 +516,8 @@ def _unified_row(a: Row, b: Row) -> Row | None:
             return None
         # One axis stands for the part of any length.
         ranks.append(before + 1 + after if is_open else sizes.pop())
+    if not all(d.fits_rank(rank) for row in (a, b) for d, rank in zip(row, ranks, strict=True)):
+        return None
     shapes = one_instance((a, b), ranks)
     if shapes is None:
         return None

@@ -379,7 +379,11 @@ class _Problem:
             for operand, dims in enumerate(row)
         )
         joined = {self.classes.find(axis) for axis in range(self.starts[-1])}
-        self.loose = {s.target for s in self.splits if self.classes.find(s.target) not in joined}
+        self.loose = {
+            s.target
+            for s in self.splits
+            if s.size is None and self.classes.find(s.target) not in joined
+        }
         # Columns that are alike one after the other, so that their order can be compared.
         self.splits.sort(key=lambda s: (s.column is not None, s.column or (0, 0), s.row, s.axis))
 
@@ -464,7 +468,11 @@ class _Problem:
                 else:
                     spend()
                     # The last use of a name that no other axis has says nothing: 1 is no case.
-                    if not (split.target in self.loose and self.is_last_and_only(at - 1, classes)):
+                    if not (
+                        split.size is None
+                        and split.target in self.loose
+                        and self.is_last_and_only(at - 1, classes)
+                    ):
                         one = classes.copy()
                         if _in_order((*now, 1), before) and one.fix(split.axis, 1):
                             yield from decide(at, one, equations, before, (*now, 1))
