@@ -65,6 +65,23 @@ class Scaled(tq.ImplicitArray, materialization="allow"):
         return self.x * self.factor
 
 
+class Turned(tq.ImplicitArray, materialization="allow"):
+    """A leaf whose slices are not the array's slices; no shape annotation says so."""
+
+    x: tq.ArrayValue
+
+    def materialize(self) -> Array:
+        return self.x.T
+
+
+class Counting(tq.ImplicitArray, materialization="allow"):
+    """No leaves but its shape, on which its numbers depend."""
+
+    def materialize(self) -> Array:
+        count = jnp.arange(self.size, dtype=jnp.float32).reshape(self.shape)
+        return 0.1 * count / (1 + self.ndim)
+
+
 class Quantized(tq.ImplicitArray, materialization="allow"):
     """Integer leaves with a scale per row."""
 
@@ -227,6 +244,12 @@ KINDS: dict[str, Kind] = {
         lambda rng, shape: Scaled(KINDS["low_rank"].make(rng, shape), numbers(rng)),
         batches=False,
     ),
+    "turned": Kind(
+        (1, 2), lambda rng, shape: Turned(numbers(rng, *shape[::-1])), batches=False
+    ),
+    "counting": Kind(
+        (0, 1, 2), lambda _, shape: Counting(shape=shape, dtype=jnp.float32), batches=False
+    ),
     "quantized": Kind(
         (2,),
         lambda rng, shape: Quantized(
@@ -263,9 +286,16 @@ def by_hand(leaf: Any, fields: dict[str, Any]) -> Array:
         case Zeros():
             return lax.full(leaf.shape, 0, leaf.dtype)
         case Const():
-            return lax.broadcast(fields["value"], leaf.shape)
+            value = fields["value"]
+            return jnp.broadcast_to(jnp.expand_dims(value, range(value.ndim, leaf.ndim)), leaf.shape)
         case Scaled():
             return jnp.asarray(fields["x"] * fields["factor"])
+        case Turned():
+            return jnp.transpose(fields["x"])
+        case Counting():
+            size = int(np.prod(leaf.shape))
+            whole = np.arange(size, dtype=np.float32).reshape(leaf.shape)
+            return jnp.asarray(whole * np.float32(0.1) / np.float32(1 + len(leaf.shape)))
         case Quantized():
             scales = jnp.expand_dims(fields["scale"], -1)
             return jnp.asarray(fields["q"].astype(jnp.float32) * scales)

@@ -169,7 +169,8 @@ def check(case: Case) -> None:
         args.append(numbers(rng, *shape) if kind == DENSE else KINDS[kind].make(rng, shape))
     handlers = HANDLERS if case.handlers else None
     implicit = tq.use_implicit_args(case.program, handlers=handlers)
-    if case.transformation in DERIVATIVES:
+    batched = all(kind == DENSE or KINDS[kind].batches for kind, _ in case.arguments)
+    if case.transformation in DERIVATIVES or not batched:
         transformed = implicit
 
         def implicit(*args: Any) -> Any:

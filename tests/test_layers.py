@@ -16,6 +16,7 @@ PACKAGE = ROOT / "typedqax"
 # at import time, inside a function or for type checking alone. CONTRIBUTING.md shows this list.
 LAYERS = """
 _errors
+_collecting
 _jax
 _declined
 _value
@@ -50,6 +51,7 @@ _leafwise
 _higher_order._rewrite
 _higher_order._dense
 _higher_order._carry
+_higher_order._slices
 _higher_order.jit
 _higher_order.while_loop
 _higher_order.scan
@@ -71,7 +73,9 @@ ops._facts
 ops._corpus
 ops._generate
 _declaring
+_check
 _explain
+__main__
 arrays.zeros
 arrays.eye
 arrays.lora

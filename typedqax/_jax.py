@@ -120,9 +120,16 @@ def canonicalize(value: Any) -> Any:
     return _dtypes.canonicalize_value(value)
 
 
+BIND_CANONICALIZES: bool = hasattr(_dtypes, "register_canonicalize_value_handler")
+"""Whether `bind` canonicalizes every operand, ours too; before JAX 0.10.1 only numbers."""
+
+
 def register_canonicalizer(cls: type, canonicalize_value: Callable[[Any], Any]) -> None:
     """Let `canonicalize_value` decide what a primitive sees of an instance of `cls`."""
-    _dtypes.register_canonicalize_value_handler(cls, canonicalize_value)
+    if BIND_CANONICALIZES:
+        _dtypes.register_canonicalize_value_handler(cls, canonicalize_value)
+    else:
+        _dtypes.canonicalize_value_handlers[cls] = canonicalize_value
 
 
 def register_aval(cls: type, aval_of_value: Callable[[Any], ShapedArray]) -> None:
@@ -186,6 +193,14 @@ def dtype_name(dtype: Any) -> str:
     return str(dtype.name if hasattr(dtype, "name") else dtype)
 
 
+def float_bits(dtype: Any) -> tuple[int, int] | None:
+    """The bits of the exponent and of the mantissa of a floating dtype; None of any other."""
+    if not _dtypes.issubdtype(dtype, np.floating):
+        return None
+    info = _dtypes.finfo(dtype)
+    return int(info.nexp), int(info.nmant)
+
+
 def out_avals(primitive: Primitive, avals: Sequence[Any], params: Params) -> list[Any] | None:
     """What `primitive` would give for operands of these avals; None where it has no own rule."""
     try:
@@ -237,6 +252,12 @@ def close_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any] = ()) -> ClosedJaxpr:
 def hoist_consts(jaxpr: ClosedJaxpr) -> Jaxpr:
     """An open jaxpr that takes the constants of `jaxpr` as leading operands."""
     return _partial_eval.convert_constvars_jaxpr(jaxpr.jaxpr)
+
+
+def with_invars(jaxpr: Jaxpr, invars: Sequence[Any]) -> Jaxpr:
+    """`jaxpr` with its operands in another order."""
+    debug_info = jaxpr.debug_info.with_unknown_names()
+    return jaxpr.replace(invars=list(invars), debug_info=debug_info)
 
 
 def is_defined_in_jax(debug_info: Any) -> bool:

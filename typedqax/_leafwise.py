@@ -110,8 +110,10 @@ def _sharding_constraint(call: Call) -> list[Any]:
     params = call.params
     leaves, tree = jax.tree.flatten(value)
     shape, sharding = _shape(value), params["sharding"]
-    replicates = params["layout"] is None and not params["unconstrained_dims"] and (
-        sharding.is_fully_replicated
+    replicates = (
+        params["layout"] is None
+        and not params["unconstrained_dims"]
+        and (sharding.is_fully_replicated)
     )
     whole = dict(params)
     if isinstance(sharding, NamedSharding):
@@ -126,9 +128,7 @@ def _sharding_constraint(call: Call) -> list[Any]:
             elif _shape(leaf) == shape:
                 results.append(_jax.bind(call.primitive, [leaf], params))
             else:
-                results.append(
-                    _jax.bind(call.primitive, [leaf], whole) if replicates else leaf
-                )
+                results.append(_jax.bind(call.primitive, [leaf], whole) if replicates else leaf)
     return [jax.tree.unflatten(tree, results)]
 
 
@@ -167,10 +167,10 @@ def _same_dtype(shape: tuple[int, ...], dtype: Any, params: _jax.Params) -> bool
 
 def _same_precision(shape: tuple[int, ...], dtype: Any, params: _jax.Params) -> bool:
     del shape
-    if not jax.dtypes.issubdtype(dtype, jax.numpy.floating):
+    bits = _jax.float_bits(dtype)
+    if bits is None:
         return False
-    info = jax.numpy.finfo(dtype)
-    return bool(params["exponent_bits"] >= info.nexp and params["mantissa_bits"] >= info.nmant)
+    return bool(params["exponent_bits"] >= bits[0] and params["mantissa_bits"] >= bits[1])
 
 
 def _same_shape(shape: tuple[int, ...], dtype: Any, params: _jax.Params) -> bool:

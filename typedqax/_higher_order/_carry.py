@@ -1,4 +1,4 @@
-"""The type of a loop's carry: a fixed point, reached by making dense what does not keep its type."""
+"""The type of a loop's carry: a fixed point, reached by making dense what does not keep it."""
 
 from __future__ import annotations
 

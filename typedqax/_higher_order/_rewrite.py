@@ -11,12 +11,14 @@ import jax
 from jax.tree_util import PyTreeDef
 
 from typedqax import _jax
-from typedqax._aval import aval_of, describe
+from typedqax._aval import aval_of, describe, field_layouts, is_array_like
+from typedqax._contracts import checks_enabled
 from typedqax._installed import installed_version
 from typedqax._jax import ClosedJaxpr, Jaxpr
 from typedqax._materialization import Materialization, dense_bytes, policy_key
-from typedqax._trace import ImplicitTrace, Run, densify
-from typedqax._value import is_value
+from typedqax._signature import Dense
+from typedqax._trace import HigherOrderRules, ImplicitTrace, Run, densify
+from typedqax._value import auxiliary_data, child_values, is_value, with_children
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,12 @@ class Slot:
         return cls(tree, tuple([jax.typeof(leaf) for leaf in leaves]))
 
     @classmethod
+    def of_abstract(cls, value: Any) -> Slot:
+        """The slot that a value with abstract leaves fits."""
+        leaves, tree = jax.tree.flatten(value)
+        return cls(tree, tuple(leaves))
+
+    @classmethod
     def dense(cls, aval: Any) -> Slot:
         """The slot of a dense array."""
         return cls(_LEAF, (_jax.strong(aval),))
@@ -54,6 +62,10 @@ class Slot:
             for a, b in zip(self.avals, other.avals, strict=True)
         )
 
+    def stand_in(self) -> Any:
+        """A value of this slot with abstract leaves."""
+        return jax.tree.unflatten(self.tree, self.avals)
+
 
 _LEAF = jax.tree.structure(0)
 
@@ -66,8 +78,8 @@ def slots_of(values: Iterable[Any]) -> Slots:
 
 
 def leaves_of(values: Sequence[Any]) -> list[Any]:
-    """The leaves of all values, in order."""
-    return jax.tree.leaves(list(values))
+    """The leaves of all values, in order, as primitives take them (numpy's are no arrays yet)."""
+    return [_jax.canonicalize(leaf) for leaf in jax.tree.leaves(list(values))]
 
 
 def rebuild(slots: Sequence[Slot], leaves: Sequence[Any]) -> list[Any]:
@@ -82,19 +94,64 @@ def rebuild(slots: Sequence[Slot], leaves: Sequence[Any]) -> list[Any]:
 
 def dense_slot(slot: Slot) -> Slot:
     """The slot of the dense array that a value of `slot` stands for."""
-    if not slot.implicit:
-        return slot
-    value = jax.tree.unflatten(
-        slot.tree, [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in slot.avals]
-    )
-    return Slot.dense(aval_of(value))
+    return Slot.dense(aval_of(slot.stand_in())) if slot.implicit else slot
+
+
+# --- joining -------------------------------------------------------------------------------------
 
 
 def join(left: Slots, right: Slots) -> Slots:
-    """Per value: the slot where both agree, else the dense one."""
-    return tuple(
-        [a if a.same_type(b) else dense_slot(a) for a, b in zip(left, right, strict=True)]
-    )
+    """Per value: the slot where both agree, else one with as little made dense as it takes."""
+    return tuple([_join(a, b) for a, b in zip(left, right, strict=True)])
+
+
+def _join(left: Slot, right: Slot) -> Slot:
+    if left.same_type(right):
+        avals = [
+            a if _is_weak(a) == _is_weak(b) else _jax.strong(a)
+            for a, b in zip(left.avals, right.avals, strict=True)
+        ]
+        return Slot(left.tree, tuple(avals))
+    if not (left.implicit and right.implicit):
+        return dense_slot(left)
+    leaves, tree = jax.tree.flatten(_join_values(left.stand_in(), right.stand_in()))
+    return Slot(tree, tuple([_jax.strong(leaf) for leaf in leaves]))
+
+
+def _is_weak(aval: Any) -> bool:
+    return bool(getattr(aval, "weak_type", False))
+
+
+def _join_values(left: Any, right: Any) -> Any:
+    """Abstract values: of the same class with joined fields where that can be, else dense."""
+    if not is_value(left):
+        return left
+    whole = aval_of(left)
+    if type(left) is not type(right) or auxiliary_data(left) != auxiliary_data(right):
+        return whole
+    layouts, other = field_layouts(type(left)), dict(child_values(right))
+    joined = {}
+    for name, field in child_values(left):
+        patterns = layouts[name].patterns if name in layouts else None
+        takes_dense = patterns is None or any(Dense in pattern.classes for pattern in patterns)
+        one, two = Slot.of_abstract(field), Slot.of_abstract(other[name])
+        if one.same_type(two):
+            joined[name] = field
+        elif takes_dense and _both_arrays(field, other[name]):
+            joined[name] = _join_values(field, other[name])
+        else:
+            return whole
+    return with_children(left, joined)
+
+
+def _both_arrays(left: Any, right: Any) -> bool:
+    """Whether both are arrays, dense or implicit, of the same shape and dtype."""
+    if not (is_array_like(left) and is_array_like(right)):
+        return False
+    return (left.shape, left.dtype) == (right.shape, right.dtype)
+
+
+# --- rewriting -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +191,9 @@ def rewrite(
 
     The result is remembered for as long as `jaxpr` lives, per operand types, handlers and policy.
     """
-    rewritten: Rewritten = _rewrite(
-        jaxpr, slots, conform, run.tables, installed_version(), policy_key(), run.quiet, _Rules(run)
-    )
+    rewritten = _remembered(run, jaxpr, slots, None)
+    if conform is not None and rewritten.slots != conform.slots:
+        rewritten = _remembered(run, jaxpr, slots, conform)
     inside_jax = is_jax_internal(jaxpr)
     for event in rewritten.events:
         run.materialized(
@@ -145,19 +202,38 @@ def rewrite(
     return rewritten
 
 
+def _remembered(run: Run, jaxpr: ClosedJaxpr, slots: Slots, conform: Conform | None) -> Rewritten:
+    modes = (installed_version(), policy_key(), checks_enabled())
+    try:
+        rewritten: Rewritten = _rewrite(
+            jaxpr, slots, conform, run.tables, modes, run.quiet, _Rules(run.rules)
+        )
+    except _ClosesOverTracersError as closes:
+        return closes.rewritten
+    return rewritten
+
+
+class _ClosesOverTracersError(Exception):
+    """A rewritten function closes over tracers, which no cache may keep; it is carried past it."""
+
+    def __init__(self, rewritten: Rewritten) -> None:
+        super().__init__("a rewritten function closes over tracers")
+        self.rewritten = rewritten
+
+
 class _Rules:
-    """The higher-order rules of a run, which are no part of a cache's key: there is one set."""
+    """The higher-order rules of a run, as a part of a cache's key."""
 
-    __slots__ = ("run",)
+    __slots__ = ("rules",)
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    def __init__(self, rules: HigherOrderRules) -> None:
+        self.rules = rules
 
     def __hash__(self) -> int:
-        return 0
+        return id(self.rules)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Rules)
+        return isinstance(other, _Rules) and other.rules is self.rules
 
 
 def _rewrite_uncached(
@@ -165,13 +241,12 @@ def _rewrite_uncached(
     slots: Slots,
     conform: Conform | None,
     tables: Any,
-    version: object,
-    policy: object,
-    quiet: bool,  # noqa: FBT001  # positional, for the cache
+    modes: object,
+    quiet: bool,  # positional, for the cache
     rules: _Rules,
 ) -> Rewritten:
-    del version, policy  # part of the cache's key
-    run = Run(tables, rules.run.rules, quiet=quiet, deferred=True)
+    del modes  # part of the cache's key
+    run = Run(tables, rules.rules, quiet=quiet, deferred=True)
     out: list[Slots] = []
 
     def over_leaves(*leaves: Any) -> list[Any]:
@@ -196,15 +271,41 @@ def _rewrite_uncached(
     avals = [aval for slot in slots for aval in slot.avals]
     traced = _jax.trace_to_jaxpr(over_leaves, avals, _jax.jaxpr_debug_info(jaxpr))
     closed = _jax.close_jaxpr(traced.jaxpr, traced.consts)
-    return Rewritten(closed, out[-1], tuple(run.events))
+    rewritten = Rewritten(closed, out[-1], tuple(run.events))
+    if _jax.is_traced(traced.consts):
+        raise _ClosesOverTracersError(rewritten)
+    return rewritten
 
 
 _rewrite = _jax.weakref_lru_cache(_rewrite_uncached)
 
 
+def _reordered_uncached(jaxpr: ClosedJaxpr, order: tuple[int, ...]) -> ClosedJaxpr:
+    invars = [jaxpr.jaxpr.invars[place] for place in order]
+    return _jax.close_jaxpr(_jax.with_invars(jaxpr.jaxpr, invars), jaxpr.consts)
+
+
+_reordered = _jax.weakref_lru_cache(_reordered_uncached)
+
+
+def reordered(jaxpr: ClosedJaxpr, order: tuple[int, ...]) -> ClosedJaxpr:
+    """`jaxpr` with its operands in another order, the same object each time."""
+    same: ClosedJaxpr = _reordered(jaxpr, order)
+    return same
+
+
+# --- conforming ----------------------------------------------------------------------------------
+
+
 def conform_value(run: Run, value: Any, slot: Slot, conform: Conform) -> Any:
-    """`value` as one of `slot`: unchanged, or dense."""
-    if is_value(value) and not slot.implicit:
+    """`value` as one of `slot`: unchanged, or dense, or with some of its fields dense."""
+    return _conform(run, value, slot.stand_in(), conform)
+
+
+def _conform(run: Run, value: Any, target: Any, conform: Conform) -> Any:
+    if not is_value(value):
+        return value if is_value(target) else _as_aval(value, target)
+    if not is_value(target):
         operand = describe(value)
         run.materialized(
             Materialization(
@@ -217,32 +318,38 @@ def conform_value(run: Run, value: Any, slot: Slot, conform: Conform) -> Any:
                 _jax.source_info(),
             )
         )
-        return densify(value, run)
-    if not is_value(value):
-        return _as_aval(value, slot.avals[0]) if not slot.implicit else value
-    leaves = [
-        _as_aval(leaf, aval)
-        for leaf, aval in zip(jax.tree.leaves(value), slot.avals, strict=True)
-    ]
-    return jax.tree.unflatten(slot.tree, leaves)
+        return _as_aval(densify(value, run), target)
+    targets = dict(child_values(target))
+    return with_children(
+        value,
+        {
+            name: jax.tree.map(
+                lambda own, to: _conform(run, own, to, conform),
+                field,
+                targets[name],
+                is_leaf=is_value,
+            )
+            for name, field in child_values(value)
+        },
+    )
 
 
 def _as_aval(leaf: Any, aval: Any) -> Any:
     """`leaf` without weak type where `aval` has none, so that a loop's types settle."""
     own = jax.typeof(leaf)
-    if getattr(own, "weak_type", False) and not getattr(aval, "weak_type", False):
+    if _is_weak(own) and not _is_weak(aval):
         return jax.lax.convert_element_type(leaf, own.dtype)
     return leaf
 
 
 def is_jax_internal(jaxpr: ClosedJaxpr | Jaxpr) -> bool:
-    """Whether the function behind `jaxpr` is JAX's own: its lines are those of whoever called it
-    first, so the caller's line now is the one to name."""
+    """Whether the function behind `jaxpr` is JAX's own.
+
+    Its lines are those of whoever called it first, so the caller's line now is the one to name.
+    """
     return _jax.is_defined_in_jax(_jax.jaxpr_debug_info(jaxpr))
 
 
 def repeat_per_leaf(items: Sequence[Any], slots: Slots) -> tuple[Any, ...]:
     """Each item once per leaf of its value."""
-    return tuple(
-        [item for item, slot in zip(items, slots, strict=True) for _ in slot.avals]
-    )
+    return tuple([item for item, slot in zip(items, slots, strict=True) for _ in slot.avals])

@@ -22,7 +22,7 @@ def custom_jvp(
     function: WrappedFun,
     jvp: WrappedFun,
     operands: Sequence[Any],
-    symbolic_zeros: bool,  # noqa: FBT001  # as JAX passes it
+    symbolic_zeros: bool,  # as JAX passes it
 ) -> list[Any]:
     """Apply a function with its own jvp rule; its results are dense, so that the rule can stay.
 

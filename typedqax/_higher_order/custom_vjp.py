@@ -40,7 +40,7 @@ def custom_vjp(
     bwd: WrappedFun,
     operands: Sequence[Any],
     out_trees: Callable[[], tuple[Any, Any, list[int | None]]],
-    symbolic_zeros: bool,  # noqa: FBT001  # as JAX passes it
+    symbolic_zeros: bool,  # as JAX passes it
 ) -> list[Any]:
     """Apply a function with its own vjp rule; its results are dense, so that the rule can stay.
 

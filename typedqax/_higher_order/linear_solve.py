@@ -14,6 +14,7 @@ from typedqax._higher_order._rewrite import (
     rewrite,
     slots_of,
 )
+from typedqax._jax import ClosedJaxpr
 from typedqax._trace import Call
 from typedqax._value import is_value
 
@@ -34,7 +35,7 @@ def linear_solve(call: Call) -> list[Any]:
             conform_value(run, value, slot, conform)
             for value, slot in zip(values, vectors, strict=True)
         ]
-    rewritten = []
+    rewritten: list[ClosedJaxpr | None] = []
     for jaxpr, captured in zip(jaxprs, consts, strict=True):
         if jaxpr is None:
             rewritten.append(None)

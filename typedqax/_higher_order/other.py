@@ -19,12 +19,12 @@ CALLED_BY_NAME = frozenset({"composite"})
 
 
 def other(call: Call) -> list[Any] | None:
-    """Apply a primitive without a rule of its own; None where it holds no function, or does more
-    with it than to call it on its operands, so far as can be told from its params.
+    """Apply a primitive without a rule of its own that holds a function.
+
+    None where it holds none, or does more with it than to call it on its operands, so far as can be
+    told from its params.
     """
-    held = [
-        name for name, param in call.params.items() if isinstance(param, (ClosedJaxpr, Jaxpr))
-    ]
+    held = [name for name, param in call.params.items() if isinstance(param, (ClosedJaxpr, Jaxpr))]
     if len(held) != 1 or call.primitive.name in CALLED_BY_NAME:
         return None
     jaxpr = call.params[held[0]]

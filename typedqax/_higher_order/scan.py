@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
-
 from typedqax import _jax
 from typedqax._aval import aval_of
-from typedqax._errors import TypedQaxError
 from typedqax._higher_order._carry import settle_carry
 from typedqax._higher_order._rewrite import (
     Conform,
@@ -18,54 +15,84 @@ from typedqax._higher_order._rewrite import (
     dense_slot,
     leaves_of,
     rebuild,
+    reordered,
     rewrite,
     slots_of,
 )
+from typedqax._higher_order._slices import Slices, slices_of, stack_of
 from typedqax._higher_order.while_loop import REASON
-from typedqax._trace import Call
+from typedqax._trace import Call, Run
+from typedqax._value import is_value
+
+UNSLICED = "slices of its fields do not make slices of it"
+UNSTACKED = "stacks of its fields do not make a stack of it"
 
 
 def scan(call: Call) -> list[Any]:
     """Apply a scan to implicit constants, carries and scanned arrays."""
-    run, params = call.trace.run, call.params
-    consts, initial, xs = _split(call.values, params["num_consts"], params["num_carry"])
+    run, params, name = call.trace.run, call.params, call.primitive.name
     length, body = params["length"], params["jaxpr"]
-    const_slots, x_slots = slots_of(consts), tuple([_slice_slot(x, length) for x in xs])
+    consts, initial, xs = _split(call.values, params["num_consts"], params["num_carry"])
+    with _jax.under(call.trace.parent):
+        pairs = [_sliceable(run, x, name) for x in xs]
+    xs, slices = [x for x, _ in pairs], [each for _, each in pairs]
+    const_slots, x_slots = slots_of(consts), tuple([each.slot for each in slices])
 
-    def body_slots(carry: Slots) -> Slots:
-        return const_slots + carry + x_slots
+    def results(carry: Slots, conform: Conform | None = None) -> Any:
+        return rewrite(run, body, const_slots + carry + x_slots, conform)
 
-    def carry_results(carry: Slots) -> Slots:
-        return rewrite(run, body, body_slots(carry)).slots[: len(carry)]
-
-    carry = settle_carry(slots_of(initial), carry_results)
+    carry = settle_carry(slots_of(initial), lambda carry: results(carry).slots[: len(carry)])
+    ys = results(carry).slots[len(carry) :]
+    with _jax.under(call.trace.parent):
+        stacks = [stack_of(run, y, length) for y in ys]
     y_slots = tuple(
-        [
-            slot if _stacks(slot, length) else dense_slot(slot)
-            for slot in rewrite(run, body, body_slots(carry)).slots[len(carry) :]
-        ]
+        [y if stack is not None else dense_slot(y) for y, stack in zip(ys, stacks, strict=True)]
     )
-    name = call.primitive.name
-    new_body = rewrite(run, body, body_slots(carry), Conform(carry + y_slots, name, REASON))
+    reason = UNSTACKED if any(stack is None for stack in stacks) else REASON
+    new_body = results(carry, Conform(carry + y_slots, name, reason))
     with _jax.under(call.trace.parent):
         initial = [
             conform_value(run, value, slot, Conform(carry, name, REASON))
             for value, slot in zip(initial, carry, strict=True)
         ]
-        unsliced = Conform(x_slots, name, "its fields cannot all be sliced along their first axis")
-        xs = [
-            x if slot.implicit else conform_value(run, x, Slot.dense(jax.typeof(0.0)), unsliced)
-            for x, slot in zip(xs, x_slots, strict=True)
-        ]
-    leaf_params = dict(
-        params,
-        jaxpr=new_body.jaxpr,
-        num_consts=sum(len(slot.avals) for slot in const_slots),
-        num_carry=sum(len(slot.avals) for slot in carry),
+    return _bind(call, new_body.jaxpr, consts, initial, xs, slices, carry + y_slots)
+
+
+def _bind(
+    call: Call,
+    body: _jax.ClosedJaxpr,
+    consts: list[Any],
+    initial: list[Any],
+    xs: list[Any],
+    slices: list[Slices],
+    out: Slots,
+) -> list[Any]:
+    """The scan over leaves: what all slices of an array share is a constant of it."""
+    x_leaves, cut = leaves_of(xs), [flag for each in slices for flag in each.cut]
+    shared = [leaf for leaf, sliced in zip(x_leaves, cut, strict=True) if not sliced]
+    scanned = [leaf for leaf, sliced in zip(x_leaves, cut, strict=True) if sliced]
+    const_leaves, carry_leaves = leaves_of(consts), leaves_of(initial)
+    if shared:
+        first = len(const_leaves) + len(carry_leaves)
+        places = range(first, first + len(cut))
+        body = reordered(
+            body,
+            (
+                *range(len(const_leaves)),
+                *[place for place, sliced in zip(places, cut, strict=True) if not sliced],
+                *range(len(const_leaves), first),
+                *[place for place, sliced in zip(places, cut, strict=True) if sliced],
+            ),
+        )
+    params = dict(
+        call.params,
+        jaxpr=body,
+        num_consts=len(const_leaves) + len(shared),
+        num_carry=len(carry_leaves),
     )
-    leaves = leaves_of([*consts, *initial, *xs])
-    results = _jax.bind_under(call.trace.parent, call.primitive, leaves, leaf_params)
-    return rebuild(carry + y_slots, results)
+    leaves = [*const_leaves, *shared, *carry_leaves, *scanned]
+    results = _jax.bind_under(call.trace.parent, call.primitive, leaves, params)
+    return rebuild(out, results)
 
 
 def _split(values: Any, num_consts: int, num_carry: int) -> tuple[list[Any], list[Any], list[Any]]:
@@ -74,36 +101,13 @@ def _split(values: Any, num_consts: int, num_carry: int) -> tuple[list[Any], lis
     return values[:num_consts], values[num_consts:first], values[first:]
 
 
-def _slice_slot(value: Any, length: int) -> Slot:
-    """The slot of one slice of `value`: dense unless slicing each leaf slices the array."""
-    whole = Slot.of(value)
-    if not whole.implicit:
-        aval = whole.avals[0]
-        return Slot(whole.tree, (_without_first_axis(aval),))
-    aval = aval_of(value)
-    sliceable = all(leaf.shape[:1] == (length,) for leaf in whole.avals)
-    if sliceable:
-        piece = Slot(whole.tree, tuple([_without_first_axis(leaf) for leaf in whole.avals]))
-        if _dense_shape(piece) == aval.shape[1:]:
-            return piece
-    return Slot.dense(_without_first_axis(aval))
-
-
-def _stacks(slot: Slot, length: int) -> bool:
-    """Whether stacking the leaves of values of `slot` stacks the arrays they stand for."""
-    if not slot.implicit:
-        return True
-    stacked = Slot(slot.tree, tuple([a.update(shape=(length, *a.shape), sharding=None) for a in slot.avals]))
-    return _dense_shape(stacked) == (length, *(_dense_shape(slot) or ()))
-
-
-def _dense_shape(slot: Slot) -> tuple[int, ...] | None:
-    """The shape a value of `slot` would have; None where its leaves would describe none."""
-    try:
-        return tuple(dense_slot(slot).avals[0].shape)
-    except TypedQaxError:
-        return None
-
-
-def _without_first_axis(aval: Any) -> Any:
-    return aval.update(shape=aval.shape[1:], sharding=None)
+def _sliceable(run: Run, x: Any, primitive: str) -> tuple[Any, Slices]:
+    """`x`, made dense if it has to be, and its slices."""
+    slices = slices_of(run, x)
+    if slices is None and is_value(x):
+        slot = Slot.dense(aval_of(x))
+        x = conform_value(run, x, slot, Conform((slot,), primitive, UNSLICED))
+        slices = slices_of(run, x)
+    if slices is None:
+        raise AssertionError("a dense array can be sliced")
+    return x, slices

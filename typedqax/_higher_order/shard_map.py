@@ -62,7 +62,7 @@ def shard_map(
 
 
 def _splits(spec: Any) -> bool:
-    return spec != PartitionSpec(*[None] * len(spec))
+    return bool(spec != PartitionSpec(*[None] * len(spec)))
 
 
 def _conform(trace: ImplicitTrace, primitive: Primitive, value: Any) -> Any:

@@ -1,0 +1,164 @@
+"""Slices of implicit arrays along their first axis, and stacks of them, made on their leaves.
+
+Slicing the leaves slices the array where the first axis is a batch axis, and where one number fills
+the array whatever its shape. Nothing else is taken for granted: the slices of a leaf `x` are not
+those of an array that stands for `x.T`, nor is a slice of `arange` an `arange`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from typedqax import _jax
+from typedqax._aval import aval_of, batch_shape, batched_fields, field_layouts, is_array_like
+from typedqax._errors import TypedQaxError
+from typedqax._higher_order._rewrite import Slot
+from typedqax._trace import Run, densify
+from typedqax._value import EXTENT, child_values, field_names, is_value, with_children
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """How each slice of an array is made of the array's leaves.
+
+    Attributes:
+        slot: of one slice.
+        cut: per leaf, whether it is sliced too; else all slices share it.
+    """
+
+    slot: Slot
+    cut: tuple[bool, ...]
+
+
+def slices_of(run: Run, value: Any) -> Slices | None:
+    """The slices of `value` along its first axis; None where its leaves do not make them."""
+    slot = Slot.of(value)
+    if not slot.implicit:
+        return Slices(Slot(slot.tree, (_without_first_axis(slot.avals[0]),)), (True,))
+    whole = slot.stand_in()
+    length = aval_of(whole).shape[0]
+    cut = _cut_batch(whole, length)
+    if cut is not None:
+        avals = [
+            _without_first_axis(aval) if sliced else aval
+            for aval, sliced in zip(slot.avals, cut, strict=True)
+        ]
+        return Slices(Slot(slot.tree, tuple(avals)), tuple(cut))
+    piece = _uniform_piece(whole)
+    if piece is None or not _same_filling(run, whole, piece):
+        return None
+    is_cut = not field_names(type(whole)).children
+    return Slices(Slot.of_abstract(piece), (is_cut,) * len(slot.avals))
+
+
+def stack_of(run: Run, slot: Slot, length: int) -> Slot | None:
+    """The slot of `length` values of `slot`, stacked; None where stacked leaves do not make it."""
+    stacked = Slot(slot.tree, tuple([_with_first_axis(aval, length) for aval in slot.avals]))
+    if not slot.implicit:
+        return stacked
+    one, many = slot.stand_in(), stacked.stand_in()
+    try:
+        if tuple(aval_of(many).shape) != (length, *aval_of(one).shape):
+            return None
+    except TypedQaxError:
+        return None  # its leaves would describe no array
+    return stacked if _takes_batch_axes(one) or _same_filling(run, one, many) else None
+
+
+def _without_first_axis(aval: Any) -> Any:
+    return aval.update(shape=aval.shape[1:], sharding=None)
+
+
+def _with_first_axis(aval: Any, length: int) -> Any:
+    return aval.update(shape=(length, *aval.shape), sharding=None)
+
+
+# --- batch axes ----------------------------------------------------------------------------------
+
+
+def _cut_batch(value: Any, length: int) -> list[bool] | None:
+    """Per leaf, whether it carries the batch axis that the first axis is; None where it is none."""
+    if not is_value(value):
+        return [True] if value.shape[:1] == (length,) else None
+    batch = batch_shape(value)
+    if batch[:1] != (length,):
+        return None
+    batched = batched_fields(value, batch)
+    cut: list[bool] = []
+    for name, field in child_values(value):
+        if name in batched:
+            inner = _cut_batch(field, length)
+            if inner is None:
+                return None
+            cut += inner
+        else:
+            cut += [False] * len(jax.tree.leaves(field))
+    return cut
+
+
+def _takes_batch_axes(value: Any) -> bool:
+    """Whether the annotations of `value` say what stacked leaves mean."""
+    fields, layouts = child_values(value), field_layouts(type(value))
+    return bool(fields) and all(
+        name in layouts
+        and layouts[name].rank is not None
+        and is_array_like(field)
+        and (not is_value(field) or _takes_batch_axes(field))
+        for name, field in fields
+    )
+
+
+# --- one number everywhere -----------------------------------------------------------------------
+
+
+def _uniform_piece(value: Any) -> Any:
+    """`value` with its first axis left out of the shape that it was given."""
+    if not field_names(type(value)).children:
+        shape = aval_of(value).shape
+        extent = _jax.shaped_array((*shape[1:], 0), value.__dict__[EXTENT].dtype)
+        return with_children(value, {EXTENT: extent})
+    given = value.__dict__.get("_given_shape")
+    return with_children(value, {"_given_shape": given[1:]}) if given else None
+
+
+def _same_filling(run: Run, one: Any, other: Any) -> bool:
+    """Whether both are filled with the same number, computed from the same leaves."""
+    filling = _filling(run, one)
+    return filling is not None and filling == _filling(run, other)
+
+
+def _filling(run: Run, value: Any) -> tuple[Any, ...] | None:
+    """The scalar program whose result `materialize` broadcasts; None where it does otherwise."""
+    leaves, tree = jax.tree.flatten(value)
+    quiet = run.quieted()
+
+    def materialized(*leaves: Any) -> Any:
+        return densify(jax.tree.unflatten(tree, leaves), quiet)
+
+    shadows = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
+    closed = jax.make_jaxpr(materialized)(*shadows)
+    jaxpr = closed.jaxpr
+    names: dict[Any, Any] = {var: place for place, var in enumerate(jaxpr.invars)}
+
+    def name(atom: Any) -> Any:
+        return repr(atom.val) if hasattr(atom, "val") else names.get(atom)
+
+    program: list[Any] = [str(closed.out_avals[0].dtype)]
+    filled = jaxpr.outvars[0]
+    for eqn in jaxpr.eqns:
+        broadcasts = eqn.primitive.name == "broadcast_in_dim" and eqn is jaxpr.eqns[-1]
+        if any(atom.aval.shape for atom in eqn.invars) or any(
+            var.aval.shape for var in eqn.outvars if not broadcasts
+        ):
+            return None
+        if broadcasts and eqn.outvars[0] is filled:
+            filled = eqn.invars[0]
+            break
+        names.update({var: (len(program), place) for place, var in enumerate(eqn.outvars)})
+        program.append((eqn.primitive.name, str(eqn.params), *map(name, eqn.invars)))
+    if filled.aval.shape or closed.consts:
+        return None
+    return (*program, name(filled))
