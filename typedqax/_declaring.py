@@ -10,6 +10,7 @@ from typing import TypeAlias, TypeVar
 from jax import Array
 
 from typedqax import ops
+from typedqax._collecting import kept
 from typedqax._declined import Declined
 from typedqax._domains import COMMUTATIVE
 from typedqax._errors import SignatureError
@@ -53,10 +54,12 @@ def primitive_handler(primitive: One | Sequence[One], precedence: int = 0) -> Ca
     """
 
     def declare(function: F) -> F:
-        handler = Handler.of(function, takes_first=True)
-        targets, problems = _targets(primitive)
-        if problems:
-            raise SignatureError(handler.name, str(handler.place), problems)
+        try:
+            handler, targets = _read(function, primitive)
+        except SignatureError as error:
+            if not kept(error):
+                raise
+            return function
         both = [t for t in targets if t.name in COMMUTATIVE] if _commutes(handler) else []
         one = [target for target in targets if target not in both]
         rules = [
@@ -74,6 +77,19 @@ def primitive_handler(primitive: One | Sequence[One], precedence: int = 0) -> Ca
         return function
 
     return declare
+
+
+def _read(function: object, primitive: One | Sequence[One]) -> tuple[Handler, list[Target]]:
+    """The handler that `function` is, and what it is for.
+
+    Raises:
+        SignatureError: it cannot be read, or `primitive` names what is none.
+    """
+    handler = Handler.of(function, takes_first=True)
+    targets, problems = _targets(primitive)
+    if problems:
+        raise SignatureError(handler.name, str(handler.place), problems)
+    return handler, targets
 
 
 def _commutes(handler: Handler) -> bool:

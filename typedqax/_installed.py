@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from typedqax._collecting import is_collecting
 from typedqax._errors import AmbiguityError, TypedQaxError, refusal
 from typedqax._origin import Origin, Place
 from typedqax._ranking import Ranking, note_joining_class, rank
@@ -319,7 +320,7 @@ def _change(
     together = {rule for part in new for rule in rules_of(part)}
     wrong = [_refusable(ranking, together) for ranking in after.rankings.values()]
     pairs, duplicates = findings_of(each for each in wrong if not each.sound)
-    if pairs or duplicates:
+    if (pairs or duplicates) and not is_collecting():
         raise refusal(f"{refused} (nothing changed).", pairs, duplicates)
     if classes:
         after = _with_classes(after, classes)
@@ -363,7 +364,7 @@ def _with_classes(now: Installed, classes: Sequence[type]) -> Installed:
         fresh.append(replace(again, ties=new, duplicates=(), idle=()))
         rankings[primitive] = again
     pairs, _ = findings_of(fresh)
-    if pairs:
+    if pairs and not is_collecting():
         raise refusal(_joining_text(classes), pairs, ())
     return Installed(now.version + 1, now.holds, now.rules, rankings)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import keyword
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
+from typedqax._collecting import kept
 from typedqax._domains import COMMUTATIVE, Calls, primitive_domain
 from typedqax._errors import SignatureError
 from typedqax._handler import Handler
@@ -129,8 +130,30 @@ class Rule:
         Raises:
             SignatureError: no call could ever reach the function, or it cannot be read.
         """
-        handler = Handler.of(function, takes_first=takes_first)
-        chosen = tuple(targets)
+        try:
+            return cls._declared(
+                Handler.of(function, takes_first=takes_first),
+                tuple(targets),
+                precedence,
+                commutative=commutative,
+                replace=replace,
+            )
+        except SignatureError as error:
+            if not kept(error):
+                raise
+            return cls(Handler.of(_refused, takes_first=False), ())
+
+    @classmethod
+    def _declared(
+        cls,
+        handler: Handler,
+        chosen: tuple[Target, ...],
+        precedence: int,
+        *,
+        commutative: bool,
+        replace: bool,
+    ) -> Rule:
+        """The rule of these parts, after asking whether it can be one."""
         problems = [
             *_arity_problems(handler, chosen),
             *_param_problems(handler, chosen),
@@ -176,6 +199,11 @@ class Entry:
     def precedence(self) -> int:
         """The rule's precedence."""
         return self.rule.precedence
+
+
+def _refused(*operands: Any) -> Any:
+    """What a collected refusal leaves in place of the handler; it is for no primitive."""
+    raise NotImplementedError(operands)
 
 
 def _arity_problems(handler: Handler, targets: tuple[Target, ...]) -> list[str]:

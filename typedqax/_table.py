@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, final
 
+from typedqax._collecting import is_collecting
 from typedqax._domains import COMMUTATIVE
 from typedqax._errors import AmbiguousPair, Duplicate, TypedQaxError, refusal
 from typedqax._origin import Origin, Place
@@ -52,7 +53,7 @@ class HandlerTable:
         known = [part.rankings for part in parts if isinstance(part, HandlerTable)]
         rankings = ranked(rules, known)
         pairs, duplicates = findings_of(rankings.values())
-        if pairs or duplicates:
+        if (pairs or duplicates) and not is_collecting():
             raise refusal(
                 f"table {name!r} was not registered (nothing changed).", pairs, duplicates
             )
