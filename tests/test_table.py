@@ -1092,7 +1092,7 @@ def test_a_finding_is_printed_as_type_checkers_print() -> None:
     def handle(x: Zero) -> Array: ...
 
     found = findings(HandlerTable("tested", Rule.declare(handle, (EXP,))))
-    assert str(found[0]).startswith(f"{__file__}:{handle.__code__.co_firstlineno}: error: `handle`")
+    assert str(found[0]).startswith(f"{__file__}:{handle.__code__.co_firstlineno}: note: `handle`")
     assert str(found[0]).endswith("[declined-param]")
 
 

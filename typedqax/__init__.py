@@ -18,6 +18,7 @@ from typedqax import ops as ops
 from typedqax._array import ImplicitArray as ImplicitArray
 from typedqax._array import aux_field as aux_field
 from typedqax._array import is_implicit as is_implicit
+from typedqax._check import check as check
 from typedqax._contracts import checks as checks
 from typedqax._declaring import primitive_handler as primitive_handler
 from typedqax._declined import DECLINE as DECLINE

@@ -170,6 +170,16 @@ class AmbiguousPair:
         )
         return remedies
 
+    def remedy(self) -> str:
+        """What to do, in a clause."""
+        if self.mirrored:
+            return f"keep {self.first.name} alone, with commutative=True"
+        if self.both_orders is not None:
+            return f"let both of them, or none, stand for both orders (`{self.both_orders}` does)"
+        if self.meet is not None:
+            return f"add a handler for ({_shortened(self.meet, 200)}), or give one a precedence"
+        return "give one a precedence"
+
     def brief(self) -> str:
         """One line, for when there are many."""
         return (

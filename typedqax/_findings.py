@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from typedqax._comparison import Relation
 from typedqax._domains import COMMUTATIVE
@@ -11,6 +13,8 @@ from typedqax._handler import Handler
 from typedqax._ranking import Ranking
 from typedqax._rule import Entry, Rule
 from typedqax._table import HandlerTable, findings_of
+
+Severity: TypeAlias = Literal["error", "note"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -22,15 +26,19 @@ class Finding:
         line: the line there.
         code: what kind of finding it is, such as `ambiguous`.
         text: what was found and what to do, without the place.
+        severity: `"error"`; or `"note"` for what may well be meant.
+        packages: the top-level packages whose code it is about.
     """
 
     file: str
     line: int
     code: str
     text: str
+    severity: Severity = "error"
+    packages: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: error: {self.text}  [{self.code}]"
+        return f"{self.file}:{self.line}: {self.severity}: {self.text}  [{self.code}]"
 
 
 def findings(table: HandlerTable) -> list[Finding]:
@@ -38,16 +46,22 @@ def findings(table: HandlerTable) -> list[Finding]:
     found: set[Finding] = set()
     found.update(_refusable(table.rankings))
     for ranking in table.rankings.values():
-        found.update(_unreachable(ranking))
         found.update(_one_sided(ranking))
     for rule in table.rules:
         found.update(_params(rule))
-        found.update(_idle_targets(rule))
+    found.update(_unreachable(table))
     return sorted(found)
 
 
-def _at(handler: Handler, code: str, text: str) -> Finding:
-    return Finding(handler.place.file, handler.place.line, code, text)
+def _at(
+    handler: Handler,
+    code: str,
+    text: str,
+    *others: Handler,
+    severity: Severity = "error",
+) -> Finding:
+    packages = frozenset(each.origin.package for each in (handler, *others))
+    return Finding(handler.place.file, handler.place.line, code, text, severity, packages)
 
 
 def _refusable(rankings: Mapping[str, Ranking]) -> Iterator[Finding]:
@@ -59,12 +73,32 @@ def _refusable(rankings: Mapping[str, Ranking]) -> Iterator[Finding]:
         for entry in ranking.declared
     }
     for pair in pairs:
-        yield _at(places[pair.second.place], "ambiguous", pair.brief())
+        first, second = places[pair.first.place], places[pair.second.place]
+        yield _at(second, "ambiguous", f"{pair.brief()}; {pair.remedy()}", first)
     for duplicate in duplicates:
-        yield _at(places[duplicate.second.place], "duplicate", duplicate.brief())
+        first, second = places[duplicate.first.place], places[duplicate.second.place]
+        yield _at(second, "duplicate", duplicate.brief(), first)
 
 
-def _unreachable(ranking: Ranking) -> Iterator[Finding]:
+def _unreachable(table: HandlerTable) -> Iterator[Finding]:
+    """Handlers that never run; of a group's handler, that it does for some only is but noted."""
+    idle: dict[Rule, list[str]] = defaultdict(list)
+    for rule in table.rules:
+        for entry in rule.entries:
+            if entry.calls.reaching(entry.signature) is None:
+                text = f"for `{entry.target.name}`, which does not take such operands"
+                idle[rule].append(text)
+    for ranking in table.rankings.values():
+        for entry, text in _shadowed(ranking):
+            idle[entry.rule].append(text)
+    for rule, texts in idle.items():
+        severity: Severity = "error" if len(texts) >= len(rule.targets) else "note"
+        for text in texts:
+            whole = f"`{rule.handler.name}` never runs {text}"
+            yield _at(rule.handler, "unreachable", whole, severity=severity)
+
+
+def _shadowed(ranking: Ranking) -> Iterator[tuple[Entry, str]]:
     """Handlers of which every call is taken by better ones that never decline."""
     for entry in ranking.entries:
         better = [
@@ -76,12 +110,10 @@ def _unreachable(ranking: Ranking) -> Iterator[Finding]:
             continue
         own = entry.signature
         if entry.calls.uncovered(own, own, [other.signature for other in better]) is None:
-            names = _named(better)
-            yield _at(
-                entry.handler,
-                "unreachable",
-                f"`{entry.handler.name}` never runs for `{ranking.primitive}`: every call that it "
-                f"takes is taken by {names} first",
+            yield (
+                entry,
+                (f"for `{ranking.primitive}`: every call that it takes is taken by "
+                f"{_named(better)} first"),
             )
 
 
@@ -143,27 +175,19 @@ def _params(rule: Rule) -> Iterator[Finding]:
             )
     if handler.params.rest == "declined":
         have = frozenset().union(*known)
-        for name in sorted(have - handler.params.named):
+        declined = sorted(have - handler.params.named)
+        if declined:
+            names = ", ".join(f"`{name}`" for name in declined)
+            them = f"{names} is" if len(declined) == 1 else f"one of {names} is"
             yield _at(
                 handler,
                 "declined-param",
-                f"`{handler.name}` declines every call in which `{name}` is not None; name it, "
+                f"`{handler.name}` declines every call in which {them} not None; name it, "
                 "or take **params",
+                severity="note",
             )
 
 
 def _ops(rule: Rule) -> str:
     names = [f"`{target.name}`" for target in rule.targets]
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-
-
-def _idle_targets(rule: Rule) -> Iterator[Finding]:
-    """Primitives of a group of which no call can reach the handler."""
-    for entry in rule.entries:
-        if entry.calls.reaching(entry.signature) is None:
-            yield _at(
-                rule.handler,
-                "unreachable",
-                f"`{rule.handler.name}` never runs for `{entry.target.name}`, which does not take "
-                "such operands",
-            )

@@ -271,8 +271,8 @@ def _free_names(signature: Signature, result: ResultPattern) -> list[str]:
     parameters += [form.rest] if form.rest is not None else []
     certain: set[str] = set()
     for parameter in parameters:
-        certain |= frozenset.intersection(*map(_bound_names, parameter.alternatives))
-    possible = frozenset().union(*map(_bound_names, signature.patterns))
+        certain |= frozenset.intersection(*map(bound_names, parameter.alternatives))
+    possible = frozenset().union(*map(bound_names, signature.patterns))
     problems = []
     for name in sorted(result.names - certain):
         if name in possible:
@@ -288,7 +288,7 @@ def _free_names(signature: Signature, result: ResultPattern) -> list[str]:
     return problems
 
 
-def _bound_names(pattern: ArrayPattern) -> frozenset[str]:
+def bound_names(pattern: ArrayPattern) -> frozenset[str]:
     """The axis names that an operand of this pattern gives a size."""
     dims = pattern.dims
     named = {axis.size for _, axis in dims.positions if isinstance(axis.size, str)}
