@@ -57,6 +57,7 @@ _higher_order.while_loop
 _higher_order.scan
 _higher_order.cond
 _higher_order.remat
+_higher_order.remat_opt
 _higher_order.custom_jvp
 _higher_order.custom_vjp
 _higher_order.call

@@ -260,6 +260,15 @@ def with_invars(jaxpr: Jaxpr, invars: Sequence[Any]) -> Jaxpr:
     return jaxpr.replace(invars=list(invars), debug_info=debug_info)
 
 
+def with_leading_consts(jaxpr: Jaxpr, count: int) -> Jaxpr:
+    """`jaxpr` whose first `count` operands are constants, after those that it has."""
+    constvars = [*jaxpr.constvars, *jaxpr.invars[:count]]
+    debug_info = jaxpr.debug_info.with_unknown_names()
+    return jaxpr.replace(
+        constvars=constvars, invars=jaxpr.invars[count:], debug_info=debug_info
+    )
+
+
 def is_defined_in_jax(debug_info: Any) -> bool:
     """Whether the function that `debug_info` names is part of JAX itself."""
     filename = getattr(debug_info, "func_filename", None)

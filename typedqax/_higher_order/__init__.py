@@ -15,6 +15,7 @@ from typedqax._higher_order.jit import jit
 from typedqax._higher_order.linear_solve import linear_solve
 from typedqax._higher_order.other import other
 from typedqax._higher_order.remat import remat
+from typedqax._higher_order.remat_opt import remat_opt
 from typedqax._higher_order.scan import scan
 from typedqax._higher_order.shard_map import shard_map
 from typedqax._higher_order.while_loop import while_loop
@@ -31,6 +32,7 @@ RULES: Final = HigherOrderRules(
         "remat2": remat,
         "checkpoint": remat,
         "custom_linear_solve": linear_solve,
+        "remat_opt": remat_opt,
     },
     other=other,
     call=call,

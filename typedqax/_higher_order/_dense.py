@@ -7,7 +7,7 @@ from typing import Any
 
 from typedqax import _jax
 from typedqax._aval import aval_of, describe
-from typedqax._materialization import Materialization, dense_bytes
+from typedqax._materialization import Materialization, dense_bytes, policy_for
 from typedqax._trace import ImplicitTrace, densify
 from typedqax._value import is_value
 
@@ -40,6 +40,12 @@ def dense_results(trace: ImplicitTrace, results: Sequence[Any], primitive: str) 
     return dense
 
 
-def refuses_dense(value: Any) -> bool:
-    """Whether `value` is of a class that must not become dense."""
-    return is_value(value) and getattr(type(value), "_materialization_policy", "warn") == "error"
+def refuses_dense(value: Any, primitive: str) -> bool:
+    """Whether `value` is of a class that must not become dense, here."""
+    if not is_value(value):
+        return False
+    cls = type(value)
+    if getattr(cls, "_materialization_policy", "warn") != "error":
+        return False
+    nbytes = dense_bytes(describe(value), aval_of(value).dtype.itemsize)
+    return policy_for(cls, primitive, nbytes) == "error"

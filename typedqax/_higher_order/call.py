@@ -1,15 +1,14 @@
-"""core.call: a function call that JAX kept; its results are dense."""
+"""core.call: a function call that JAX kept."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from typedqax import _jax
-from typedqax._higher_order._rewrite import leaves_of, slots_of
-from typedqax._higher_order.custom_jvp import run_on_leaves
+from typedqax._higher_order._rewrite import Slots, leaves_of, rebuild, slots_of
 from typedqax._jax import Params, Primitive, WrappedFun
-from typedqax._trace import ImplicitTrace
+from typedqax._trace import ImplicitTrace, Run
 
 
 def call(
@@ -21,6 +20,21 @@ def call(
 ) -> list[Any]:
     """Apply a called function to implicit operands."""
     values = [trace.lower(operand) for operand in operands]
-    on_leaves = _jax.transform_wrapped(run_on_leaves, function, trace.run, slots_of(values))
+    on_leaves, results = _jax.transform_wrapped_with_aux(
+        _on_leaves, _jax.unnamed(function), trace.run, slots_of(values)
+    )
     leaf_params = dict(params, subfuns=(on_leaves,))
-    return list(_jax.bind_under(trace.parent, primitive, leaves_of(values), leaf_params))
+    leaves = _jax.bind_under(trace.parent, primitive, leaves_of(values), leaf_params)
+    return [trace.lift(value) for value in rebuild(results(), leaves)]
+
+
+def _on_leaves(
+    function: Callable[..., Sequence[Any]], store: Any, run: Run, slots: Slots, *leaves: Any
+) -> list[Any]:
+    trace = ImplicitTrace(_jax.current_trace(), run)
+    operands = [trace.lift(value) for value in rebuild(slots, leaves)]
+    with _jax.under(trace):
+        results = function(*operands)
+    values = [trace.lower(result) for result in results]
+    store.store(slots_of(values))
+    return leaves_of(values)

@@ -47,7 +47,7 @@ def custom_vjp(
     A class that must not become dense runs through its handlers instead, without the rule.
     """
     values = [trace.lower(operand) for operand in operands]
-    if any(refuses_dense(value) for value in values):
+    if any(refuses_dense(value, primitive.name) for value in values):
         with _jax.under(trace):
             return list(function.call_wrapped(*operands))
     slots = slots_of(values)

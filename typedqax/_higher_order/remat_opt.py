@@ -1,0 +1,71 @@
+"""remat_opt: a vjp rule's forward pass that a checkpoint may take back to the function itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from typedqax import _jax
+from typedqax._higher_order._dense import REASON
+from typedqax._higher_order._rewrite import (
+    Conform,
+    Slot,
+    Slots,
+    leaves_of,
+    rebuild,
+    rewrite,
+    slots_of,
+)
+from typedqax._jax import ClosedJaxpr, Jaxpr
+from typedqax._trace import Call, ImplicitTrace
+
+
+def remat_opt(call: Call) -> list[Any]:
+    """Apply the forward pass to implicit operands; its residuals may be implicit, too."""
+    run, params, forward = call.trace.run, call.params, call.params["fwd_jaxpr"]
+    slots, residuals = slots_of(call.values), params["num_res"]
+    kept = rewrite(run, forward, slots).slots[:residuals]
+    results = _dense(forward.out_avals[residuals:])
+    conform = Conform(kept + results, "custom_vjp_call", REASON)
+    rewritten = rewrite(run, forward, slots, conform)
+    consts = slots[: params["num_consts"]]
+    leaf_params = dict(
+        params,
+        fwd_jaxpr=rewritten.jaxpr,
+        num_res=sum(len(slot.avals) for slot in kept),
+        num_consts=sum(len(slot.avals) for slot in consts),
+        fun_jaxpr_thunk=_function_over_leaves(
+            call.trace, params["fun_jaxpr_thunk"], slots[len(consts) :], results
+        ),
+    )
+    with _jax.under(call.trace.parent):
+        leaves = _jax.bind(call.primitive, leaves_of(call.values), leaf_params)
+    return rebuild(kept + results, leaves)
+
+
+def _dense(avals: Sequence[Any]) -> Slots:
+    return tuple([Slot.dense(aval) for aval in avals])
+
+
+def _function_over_leaves(
+    trace: ImplicitTrace,
+    function: Callable[[], tuple[Jaxpr, Sequence[Any]]],
+    slots: Slots,
+    results: Slots,
+) -> Callable[[], tuple[Jaxpr, Sequence[Any]]]:
+    """What JAX asks for where no residual is used: the function itself, over leaves."""
+    run = trace.run
+
+    def over_leaves() -> tuple[Jaxpr, Sequence[Any]]:
+        jaxpr, consts = function()
+        captured = [trace.lower(const) for const in consts]
+        hoisted = _jax.close_jaxpr(_jax.hoist_consts(ClosedJaxpr(jaxpr, list(consts))))
+        conform = Conform(results, "custom_vjp_call", REASON)
+        rewritten = rewrite(run, hoisted, (*slots_of(captured), *slots), conform)
+        leaves = jax.tree.leaves(captured)
+        opened = _jax.with_leading_consts(rewritten.jaxpr.jaxpr, len(leaves))
+        return opened, [*rewritten.jaxpr.consts, *leaves]
+
+    return over_leaves
