@@ -211,7 +211,7 @@ class _Search:
             self.keep(Region(inside, self.small(shapes)))
             return
         best: Region | None = None
-        for concrete in _concrete(shapes, self.meet):
+        for concrete in _concrete(shapes, self.meet, self.spend):
             now = 0
             for bit, row in enumerate(self.tests):
                 if match_shapes(row, concrete) is not None:
@@ -552,13 +552,16 @@ def _solved(
             yield tuple(tuple(now[a:b]) for a, b in itertools.pairwise(starts)), unsolved
 
 
-def _concrete(shapes: tuple[Shape, ...], meet: Sequence[Row]) -> Iterator[tuple[Shape, ...]]:
+def _concrete(
+    shapes: tuple[Shape, ...], meet: Sequence[Row], spend: Callable[[], None]
+) -> Iterator[tuple[Shape, ...]]:
     """The instance with numbers for what is free: different ones first, then all small ones."""
     free = sorted({n for shape in shapes for size in shape for n in names_of(size)})
     distinct = [range(k, k + len(free)) for k in (2, 3, 5, 11, 41)]
     spread = [[k * (i + 2) + i for i in range(len(free))] for k in (3, 7, 12)]
     small = itertools.islice(itertools.product(range(9), repeat=len(free)), 2000)
     for sizes in itertools.chain(distinct, spread, (s[::-1] for s in distinct), small):
+        spend()
         values = dict(zip(free, sizes, strict=True))
         try:
             concrete = tuple(tuple(evaluate(s, values) for s in shape) for shape in shapes)
