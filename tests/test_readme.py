@@ -216,10 +216,12 @@ def test_a_warning_is_part_of_what_a_block_shows(notebook: types.ModuleType) -> 
     assert output_of(code, notebook) == "1\nUserWarning: w\n"
 
 
-GUIDE = re.compile(r"^\| `(?P<a>[^`]+)` \| `(?P<b>[^`]+)` \| (?P<relation>[a-z ]+) \|$", re.MULTILINE)
+GUIDE = re.compile(
+    r"^\| `(?P<a>[^`]+)` \| `(?P<b>[^`]+)` \| (?P<relation>[a-z ]+) \|$", re.MULTILINE
+)
 
 
-class ZEROS(tq.ImplicitArray):  # noqa: N801  # it stands for the guide's Zeros in every row
+class ZEROS(tq.ImplicitArray):
     """Any implicit class: what the guide says holds of each."""
 
     def materialize(self) -> jax.Array:

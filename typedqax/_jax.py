@@ -7,13 +7,12 @@ rest of the library sees typed functions and never asks for a version.
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
-import jax.extend.source_info_util as source_info_util
 import numpy as np
 from jax._src import config as _config
 from jax._src import core as _core
@@ -29,6 +28,7 @@ from jax.core import Tracer as Tracer
 from jax.core import eval_jaxpr as eval_jaxpr
 from jax.custom_derivatives import SymbolicZero as SymbolicZero
 from jax.extend import linear_util as linear_util
+from jax.extend import source_info_util
 from jax.extend.core import ClosedJaxpr as ClosedJaxpr
 from jax.extend.core import Jaxpr as Jaxpr
 from jax.extend.core import Primitive as Primitive
@@ -43,8 +43,8 @@ UNSPECIFIED: Any = _named_sharding.UNSPECIFIED
 Params: TypeAlias = Mapping[str, Any]
 SourceInfo: TypeAlias = source_info_util.SourceInfo
 
-_JAX_PACKAGE = os.path.dirname(os.path.abspath(jax.__file__))
-_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+_JAX_PACKAGE = str(Path(jax.__file__).resolve().parent)
+_PACKAGE = str(Path(__file__).resolve().parent)
 
 
 def exclude_package_from_tracebacks() -> None:
@@ -197,14 +197,14 @@ def float_bits(dtype: Any) -> tuple[int, int] | None:
     """The bits of the exponent and of the mantissa of a floating dtype; None of any other."""
     if not _dtypes.issubdtype(dtype, np.floating):
         return None
-    info = _dtypes.finfo(dtype)
+    info: Any = _dtypes.finfo(dtype)  # type: ignore[no-untyped-call]  # untyped in JAX
     return int(info.nexp), int(info.nmant)
 
 
 def out_avals(primitive: Primitive, avals: Sequence[Any], params: Params) -> list[Any] | None:
     """What `primitive` would give for operands of these avals; None where it has no own rule."""
     try:
-        result, _ = _partial_eval._cached_abstract_eval(primitive, *avals, **params)  # noqa: SLF001
+        result, _ = _partial_eval._cached_abstract_eval(primitive, *avals, **params)
     except TypeError:  # an unhashable param: ask without the cache, and let a real error show
         if _hashable(params):
             raise
@@ -251,7 +251,8 @@ def close_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any] = ()) -> ClosedJaxpr:
 
 def hoist_consts(jaxpr: ClosedJaxpr) -> Jaxpr:
     """An open jaxpr that takes the constants of `jaxpr` as leading operands."""
-    return _partial_eval.convert_constvars_jaxpr(jaxpr.jaxpr)
+    hoisted: Jaxpr = _partial_eval.convert_constvars_jaxpr(jaxpr.jaxpr)
+    return hoisted
 
 
 def with_invars(jaxpr: Jaxpr, invars: Sequence[Any]) -> Jaxpr:
@@ -282,7 +283,7 @@ def zeros_of(aval: Any) -> Any:
 
 def jaxpr_debug_info(jaxpr: Jaxpr | ClosedJaxpr) -> Any:
     """Where the function behind a jaxpr was defined."""
-    inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
+    inner: Any = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
     return inner.debug_info
 
 
@@ -295,7 +296,7 @@ def jit_inlines(params: Params) -> bool:
 def transform_wrapped(
     transformation: Callable[..., Any], function: WrappedFun, *static: Any
 ) -> WrappedFun:
-    """`function` with one more transformation, its result stores kept so that JAX can reset them."""
+    """`function` with one more transformation; its result stores stay for JAX to reset."""
     wrapped: WrappedFun = linear_util.transformation2(transformation)(function, *static)
     return wrapped
 

@@ -1,4 +1,4 @@
-"""The trace under which implicit arrays stand for dense ones, and the life of one primitive in it."""
+"""The trace in which implicit arrays stand for dense ones, and one primitive's way through it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import jax
 
 from typedqax import _jax
-from typedqax._aval import aval_of, batched_fields, describe, look
+from typedqax._aval import NOT_SLICED, aval_of, batch_axes, batched_fields, describe, look
 from typedqax._contracts import check_materialized, check_results
 from typedqax._declined import DECLINE
 from typedqax._dispatch import ANY_PRIMITIVE, Candidate, Resolution, Tables, resolve
@@ -67,7 +67,7 @@ class Run:
         rules: what is done with primitives that hold functions.
         quiet: nothing is said of materializations (an outer one was), though a class that must not
             become dense still refuses.
-        deferred: what became dense is only noted, for an outer run to say; what is forbidden is not.
+        deferred: what became dense is noted for an outer run to say; what is forbidden is refused.
         events: the materializations so far, for a cache of rewritten functions to say again.
     """
 
@@ -188,9 +188,11 @@ class ImplicitTrace(_jax.Trace):
             if type(operand) is ImplicitTracer and operand._trace.run is run:
                 break
         else:
-            return _jax.bind_under(self.parent, primitive, operands, params)
+            if _jax.BIND_CANONICALIZES or not any(is_value(operand) for operand in operands):
+                return _jax.bind_under(self.parent, primitive, operands, params)
         values = [self.lower(operand) for operand in operands]
-        results = [self.lift(result) for result in Call.of(self, primitive, values, params).results()]
+        call = Call.of(self, primitive, values, params)
+        results = [self.lift(result) for result in call.results()]
         return results if primitive.multiple_results else results[0]
 
     def process_call(
@@ -315,16 +317,21 @@ def _densify_batched(value: ImplicitValue, batch: tuple[int, ...], run: Run) -> 
     """As `densify`, with `materialize` mapped over the batch axes one after another."""
     batched = batched_fields(value, batch)
     mapped = {name: child for name, child in child_values(value) if name in batched}
+    axes = {name: batch_axes(child, batch[0]) for name, child in mapped.items()}
+    for name, axis in axes.items():
+        if axis is NOT_SLICED:
+            mapped[name], axes[name] = densify(mapped[name], run), 0
 
     def densify_one(children: dict[str, Any]) -> jax.Array:
         return densify(with_children(value, children), run)
 
-    dense: jax.Array = jax.vmap(densify_one)(mapped)
+    dense: jax.Array = jax.vmap(densify_one, in_axes=(axes,))(mapped)
     return dense
 
 
 def strongly_typed(array: Any) -> Any:
-    """`array` without weak type."""
+    """`array`, which may be numpy's, as a JAX array without weak type."""
+    array = _jax.canonicalize(array)
     aval = jax.typeof(array)
     if getattr(aval, "weak_type", False):
         return jax.lax.convert_element_type(array, aval.dtype)
@@ -489,7 +496,8 @@ def _lower_result(result: Any, run: Run) -> Any:
     if type(result) is ImplicitTracer and result._trace.run is run:
         return result.value
     if isinstance(result, (list, tuple)):
-        return [_lower_result(item, run) for item in result]
+        items = [_lower_result(item, run) for item in result]
+        return items if isinstance(result, list) else tuple(items)
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import types
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from typedqax._aval import aval_of, describe
 from typedqax._dispatch import Tables
 from typedqax._higher_order import RULES
 from typedqax._jax import Params, Primitive
-from typedqax._materialization import Materialization, dense_bytes
+from typedqax._materialization import Materialization, dense_bytes, materialization
 from typedqax._table import HandlerTable
 from typedqax._trace import (
     Call,
@@ -22,13 +23,18 @@ from typedqax._trace import (
     Run,
     densify,
     enclosing_trace,
+    has_implicit_field,
+    lift_fields,
     lower,
+    materialize_once,
     running_handler,
 )
-from typedqax._value import is_value
+from typedqax._value import ImplicitValue, is_value
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
 # --- use_implicit_args ---------------------------------------------------------------------------
@@ -74,8 +80,8 @@ def use_implicit_args(
         raise TypeError(f"use_implicit_args takes a function, not {type(f).__name__}.")
     if handlers is not None and not isinstance(handlers, HandlerTable):
         raise TypeError(
-            f"handlers= takes a HandlerTable, not {type(handlers).__name__}: put rules into one with "
-            f"HandlerTable(name, rule, ...)."
+            f"handlers= takes a HandlerTable, not {type(handlers).__name__}: put rules into one "
+            f"with HandlerTable(name, rule, ...)."
         )
     return _Transformed(f, Tables.of(handlers, isolated=isolated))
 
@@ -108,6 +114,9 @@ class _Transformed:
             return getattr(jax.jit(self), name)
         return found
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return _Transformed(copy.deepcopy(self._function, memo), self._tables)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Transformed):
             return NotImplemented
@@ -126,8 +135,11 @@ def apply(
     kwargs: dict[str, Any],
     tables: Tables | None = None,
 ) -> Any:
-    """`function` on arguments that may hold implicit arrays; without `tables`, the handlers are
-    those that decide where it is called: the enclosing transform's, or the installed ones."""
+    """`function` on arguments that may hold implicit arrays.
+
+    Without `tables`, the handlers are those that decide where it is called: those of the enclosing
+    transform, or the installed ones.
+    """
     current = _jax.current_trace()
     leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=is_value)
     if type(current) is ImplicitTrace and (tables is None or tables == current.run.tables):
@@ -160,8 +172,10 @@ def _run(
 
 
 def deciding_tables() -> Tables:
-    """The tables that decide here: of the handler that runs, of the enclosing transform, or none
-    of its own, which leaves the installed ones."""
+    """The tables that decide here.
+
+    They are those of the handler that runs, or of the enclosing transform, or the installed ones.
+    """
     frame = running_handler()
     if frame is not None:
         return frame.call.trace.run.tables
@@ -172,12 +186,15 @@ def deciding_tables() -> Tables:
 # --- one primitive -------------------------------------------------------------------------------
 
 
-class HasPrimitive(Protocol):
-    """An op of `typedqax.ops`."""
+class HasPrimitive(Protocol[R_co]):
+    """An op of `typedqax.ops`: it stands for a primitive, and says what that gives."""
 
     @property
     def primitive(self) -> Primitive:
         """The JAX primitive it stands for."""
+
+    def bind(self, *operands: Any, **params: Any) -> R_co:
+        """What the primitive gives: an array, or a list of them."""
 
 
 def apply_primitive(primitive: Primitive, operands: Sequence[Any], params: Params) -> Any:
@@ -193,9 +210,11 @@ def apply_primitive(primitive: Primitive, operands: Sequence[Any], params: Param
     return results if primitive.multiple_results else results[0]
 
 
-def default_handler(
-    primitive: Primitive | HasPrimitive, /, *operands: Any, **params: Any
-) -> Any:
+@overload
+def default_handler(primitive: Primitive, /, *operands: Any, **params: Any) -> jax.Array: ...
+@overload
+def default_handler(op: HasPrimitive[R], /, *operands: Any, **params: Any) -> R: ...
+def default_handler(primitive: Any, /, *operands: Any, **params: Any) -> Any:
     """What `primitive` gives for `operands`, with dispatch.
 
     Called by a handler with its own primitive on its own operands, it goes on to the next most
@@ -259,6 +278,20 @@ def materialize(tree: Any, /) -> Any:
             return densify(value, run)
 
     return jax.tree.map(dense, tree, is_leaf=is_value)
+
+
+def materialize_under_trace(value: Any) -> Any:
+    """What `value.materialize()` gives, its implicit fields being what they are in the transform.
+
+    Only shapes and dtypes are of interest: nothing is said, and no policy forbids it.
+    """
+    if not has_implicit_field(value):
+        return materialize_once(value)
+    run = Run(deciding_tables(), RULES, quiet=True)
+    trace = ImplicitTrace(_jax.current_trace(), run)
+    with materialization("allow", ImplicitValue), _jax.under(trace):
+        result = materialize_once(lift_fields(value, trace))
+    return lower(result, run)
 
 
 def densify_for(value: Any, asked_by: str) -> jax.Array:
