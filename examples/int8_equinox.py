@@ -58,7 +58,9 @@ def weights(model: eqx.nn.MLP) -> list[Array]:
 def with_int8(model: eqx.nn.MLP) -> eqx.nn.MLP:
     """The model with each of its matrices replaced by an int8 one."""
     # An equinox layer computes `weight @ x`: one scale for all entries of a row is exact there.
-    return eqx.tree_at(weights, model, [Int8Matrix.quantize(w, axis=1) for w in weights(model)])
+    small = [Int8Matrix.quantize(w, axis=1) for w in weights(model)]
+    quantized: eqx.nn.MLP = eqx.tree_at(weights, model, small)
+    return quantized
 
 
 def nbytes(model: eqx.nn.MLP) -> int:

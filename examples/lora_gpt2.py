@@ -112,7 +112,14 @@ def with_sums(base: Base, adapters: Adapters, alpha: float) -> Any:
 def model_loss(model: Any, params: Any, tokens: Tokens, dropout: Array) -> Float[Array, ""]:
     """The mean cross entropy of each next character, as for any model."""
     logits = model(tokens, params=params, dropout_rng=dropout, train=True).logits
-    return optax.softmax_cross_entropy_with_integer_labels(logits[:, :-1], tokens[:, 1:]).mean()
+    losses = optax.softmax_cross_entropy_with_integer_labels(logits[:, :-1], tokens[:, 1:])
+    return jnp.mean(losses)
+
+
+def model_logits(model: Any, params: Any, tokens: Tokens) -> Float[Array, "batch length vocab"]:
+    """What the model says of each next character."""
+    logits: Array = model(tokens, params=params).logits
+    return logits
 
 
 def batch(text: np.ndarray[Any, np.dtype[np.int32]], rng: np.random.Generator) -> Tokens:
@@ -129,7 +136,7 @@ def check_gradients(base: Base, rank: int, alpha: float, tokens: Tokens, seed: i
         key = jax.random.key(seed + 1)
         adapters = new_adapters(wide, rank, key, b_scale=0.02)
 
-        def loss(params_of: Any, run: Any, adapters: Adapters) -> Float[Array, ""]:
+        def loss(params_of: Any, run: Any, adapters: Adapters) -> Any:
             return run(params_of(wide, adapters, alpha), tokens[:2], key)
 
         plain = partial(model_loss, model)
@@ -240,9 +247,10 @@ def main(arguments: list[str] | None = None) -> None:
         assert all(np.array_equal(before[path], w) for path, w in base.items())
 
         params = with_lora(base, adapters, options.alpha)
-        logits = tq.use_implicit_args(lambda p, t: model(t, params=p).logits, handlers=LORA)
-        merged = model(tokens, params=with_sums(base, adapters, options.alpha)).logits
-        np.testing.assert_allclose(logits(params, tokens), merged, rtol=1e-3, atol=1e-3)
+        merged = with_sums(base, adapters, options.alpha)
+        logits = tq.use_implicit_args(partial(model_logits, model), handlers=LORA)(params, tokens)
+        want = model_logits(model, merged, tokens)
+        np.testing.assert_allclose(logits, want, rtol=1e-3, atol=1e-3)
         print(f"a sample: {sample(model, params, options.seed)!r}")
 
 

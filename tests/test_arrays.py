@@ -292,7 +292,8 @@ def test_the_handlers_that_run_are_these(kind: Kind, f: Any, handlers: str) -> N
 
 def functions_of(kind: Kind) -> dict[str, Callable[[Any], Any]]:
     """All functions that are tried on this kind."""
-    return {str(case.id): case.values[1] for case in CASES if case.values[0] is kind}
+    values: list[tuple[str, Any]] = [(str(case.id), case.values) for case in CASES]
+    return {name: f for name, (its_kind, f, _) in values if its_kind is kind}
 
 
 def every_function(kind: Kind) -> Callable[[Any], dict[str, Any]]:
@@ -338,7 +339,11 @@ def gradients(functions: dict[str, Callable[[Any], Any]], w: Any) -> dict[str, l
         leaves = jax.tree.leaves(jax.grad(lambda w: loss(f(w)), allow_int=True)(w))
         return [leaf for leaf in leaves if leaf.dtype != jax.dtypes.float0]
 
-    return jax.jit(lambda w: {name: gradient(f, w) for name, f in functions.items()})(w)
+    def all_of_them(w: Any) -> dict[str, list[Array]]:
+        return {name: gradient(f, w) for name, f in functions.items()}
+
+    computed: dict[str, list[Array]] = jax.jit(all_of_them)(w)
+    return computed
 
 
 @every_kind
@@ -628,7 +633,7 @@ def test_different_kinds_meet_in_one_table(
 
 def test_zeros_absorb_what_is_not_finite() -> None:
     z = Zeros(shape=(2,), dtype=jnp.float32)
-    run = tq.use_implicit_args(lambda z, x: z * x, handlers=ZEROS)
+    run = tq.use_implicit_args(jnp.multiply, handlers=ZEROS)
     np.testing.assert_array_equal(dense(run(z, jnp.array([jnp.inf, jnp.nan]))), [0, 0])
 
 
@@ -657,6 +662,8 @@ def test_a_product_compiles_to_what_is_written_by_hand() -> None:
     costs = []
     for f in (by_hand, with_lora):
         compiled = jax.jit(f).lower(x, w, a, b).compile()
-        text = compiled.as_text() or ""
-        costs.append((compiled.cost_analysis()["flops"], text.count(" = ")))
+        analysis, text = compiled.cost_analysis(), compiled.as_text()
+        assert analysis is not None
+        assert text is not None
+        costs.append((analysis["flops"], text.count(" = ")))
     assert costs[0] == costs[1]

@@ -84,7 +84,9 @@ def measure(matrices: int) -> dict[str, Any]:
     ordinary = jax.jit(chain)
     implicit = jax.jit(tq.use_implicit_args(implicit_chain, handlers=LORA))
     ordinary(x, plain), implicit(x, lora)
-    ratios, first, second = [], [], []
+    ratios: list[float] = []
+    first: list[float] = []
+    second: list[float] = []
     for i in range(ROUNDS):
         pair = [(ordinary, plain, first), (implicit, lora, second)]
         for f, operand, out in pair if i % 2 else pair[::-1]:

@@ -107,9 +107,7 @@ def convert(e: Identity, /, *, new_dtype: DTypeLike, **params: Any) -> Eye:
     return Eye(e.shape[0], new_dtype)
 
 
-def diagonal_part(
-    e: Identity, x: Float[Array, "n n"], /, **params: Any
-) -> Float[Array, "n n"]:
+def diagonal_part(e: Identity, x: Float[Array, "n n"], /, **params: Any) -> Float[Array, "n n"]:
     """The elementwise product keeps the diagonal of the other matrix."""
     return jnp.diag(jnp.diagonal(x))
 

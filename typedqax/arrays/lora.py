@@ -87,12 +87,13 @@ def times_lora(
     /,
     *,
     dimension_numbers: DotDimensionNumbers,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: Any,
+    preferred_element_type: Any,
+    out_sharding: Any,
 ) -> Float[Array, "..."] | Declined:
     """`x @ w` over either axis of `w` and any axis of `x`, through the rank of the adapter."""
     (x_axes, w_axes), (batch, _) = dimension_numbers
-    if len(x_axes) != 1 or batch:
+    if len(x_axes) != 1 or batch or out_sharding is not None:
         return DECLINE
     options = (precision, preferred_element_type)
     base = contract(x, w.w, (x_axes[0], w_axes[0]), *options)
@@ -108,12 +109,13 @@ def lora_times(
     /,
     *,
     dimension_numbers: DotDimensionNumbers,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: Any,
+    preferred_element_type: Any,
+    out_sharding: Any,
 ) -> Float[Array, "..."] | Declined:
     """`w @ x` over either axis of `w` and any axis of `x`, through the rank of the adapter."""
     (w_axes, x_axes), (batch, _) = dimension_numbers
-    if len(x_axes) != 1 or batch:
+    if len(x_axes) != 1 or batch or out_sharding is not None:
         return DECLINE
     options = (precision, preferred_element_type)
     base = contract(w.w, x, (w_axes[0], x_axes[0]), *options)
@@ -139,11 +141,11 @@ def convert(
     """Another floating dtype, leaf by leaf; an integer matrix has no low-rank update."""
     if not jnp.issubdtype(new_dtype, jnp.floating):
         return DECLINE
-    leaves = (
-        ops.convert_element_type.bind(leaf, new_dtype=new_dtype, weak_type=False, **params)
-        for leaf in (w.w, w.a, w.b)
-    )
-    return LoraMatrix(*leaves, alpha=w.alpha)
+
+    def converted(leaf: Array) -> Array:
+        return ops.convert_element_type.bind(leaf, new_dtype=new_dtype, weak_type=False, **params)
+
+    return LoraMatrix(w=converted(w.w), a=converted(w.a), b=converted(w.b), alpha=w.alpha)
 
 
 def multiply(
@@ -178,8 +180,8 @@ def leafwise(
     op: ops.UnaryOp, w: Float[LoraMatrix, "m n"], /, **params: Any
 ) -> Float[LoraMatrix, "m n"]:
     """What is an identity on values and acts on each leaf."""
-    leaves = (op.bind(leaf, **params) for leaf in (w.w, w.a, w.b))
-    return LoraMatrix(*leaves, alpha=w.alpha)
+    base, a, b = (op.bind(leaf, **params) for leaf in (w.w, w.a, w.b))
+    return LoraMatrix(w=base, a=a, b=b, alpha=w.alpha)
 
 
 def rows(
@@ -217,6 +219,7 @@ def part(
     strides: Sequence[int] | None = None,
 ) -> Float[LoraMatrix, "..."]:
     """Some rows and columns: the same rows of `a`, and as rows the same columns of `b`."""
+    steps = strides or (1, 1)
 
     def cut(leaf: Array, axes: tuple[int, ...]) -> Array:
         whole = leaf.ndim - len(axes)
@@ -224,7 +227,7 @@ def part(
             leaf,
             start_indices=(*(start_indices[axis] for axis in axes), *(0,) * whole),
             limit_indices=(*(limit_indices[axis] for axis in axes), *leaf.shape[len(axes) :]),
-            strides=strides and (*(strides[axis] for axis in axes), *(1,) * whole),
+            strides=(*(steps[axis] for axis in axes), *(1,) * whole),
         )
 
     return LoraMatrix(w=cut(w.w, (0, 1)), a=cut(w.a, (0,)), b=cut(w.b, (1,)), alpha=w.alpha)
