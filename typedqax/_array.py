@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, overload
 import jax
 import numpy as np
 from jax.typing import DTypeLike
-from typing_extensions import TypeIs, dataclass_transform
+from typing_extensions import TypedDict, TypeIs, Unpack, dataclass_transform
 
 from typedqax import _jax
 from typedqax._aval import (
@@ -31,7 +31,7 @@ from typedqax._errors import ContractError, TypedQaxError
 from typedqax._installed import recheck_class
 from typedqax._materialization import Policy
 from typedqax._trace import ImplicitTrace, enclosing_trace
-from typedqax._transform import apply, densify_for, materialize
+from typedqax._transform import apply, densify_for, materialize, materialize_under_trace
 from typedqax._value import (
     AUX,
     EXTENT,
@@ -49,12 +49,23 @@ T = TypeVar("T")
 # --- fields --------------------------------------------------------------------------------------
 
 
+class FieldOptions(TypedDict, total=False):
+    """What `dataclasses.field` takes beside a default."""
+
+    init: bool
+    repr: bool
+    hash: bool | None
+    compare: bool
+    kw_only: bool
+    metadata: Mapping[Any, Any] | None
+
+
 @overload
-def aux_field(*, init: bool = True, kw_only: bool = ...) -> Any: ...
+def aux_field(*, default: T, **options: Unpack[FieldOptions]) -> T: ...
 @overload
-def aux_field(*, default: T, init: bool = True, kw_only: bool = ...) -> T: ...
+def aux_field(*, default_factory: Callable[[], T], **options: Unpack[FieldOptions]) -> T: ...
 @overload
-def aux_field(*, default_factory: Callable[[], T], init: bool = True, kw_only: bool = ...) -> T: ...
+def aux_field(**options: Unpack[FieldOptions]) -> Any: ...
 def aux_field(**options: Any) -> Any:
     """A dataclass field that is auxiliary data: part of the pytree's structure, not a leaf.
 
@@ -72,7 +83,7 @@ def aux_field(**options: Any) -> Any:
         ...     def materialize(self):
         ...         return self.factor * self.x
     """
-    metadata = {**options.pop("metadata", {}), AUX: True}
+    metadata = {**(options.pop("metadata", None) or {}), AUX: True}
     return dataclasses.field(metadata=metadata, **options)
 
 
@@ -148,6 +159,10 @@ class _DtypeProperty:
         instance.__dict__["_given_dtype"] = _as_dtype(instance, dtype)
 
 
+# What a type checker sees as the default of `shape=` and `dtype=`: a value of any type.
+_GIVEN: Any = None
+
+
 class ImplicitArray(ImplicitValue, _Dataclass, _ArrayBase, ABC):
     """An array that is stored as something else than its numbers.
 
@@ -192,8 +207,8 @@ class ImplicitArray(ImplicitValue, _Dataclass, _ArrayBase, ABC):
 
     if TYPE_CHECKING:
         # Keyword arguments of every constructor.
-        shape: _ShapeProperty = dataclasses.field(kw_only=True, default=_ShapeProperty())
-        dtype: _DtypeProperty = dataclasses.field(kw_only=True, default=_DtypeProperty())
+        shape: _ShapeProperty = dataclasses.field(kw_only=True, default=_GIVEN)
+        dtype: _DtypeProperty = dataclasses.field(kw_only=True, default=_GIVEN)
     else:
         shape = _ShapeProperty()
         dtype = _DtypeProperty()
@@ -257,6 +272,24 @@ class ImplicitArray(ImplicitValue, _Dataclass, _ArrayBase, ABC):
     def materialize(self) -> jax.Array:
         """The dense array that this one stands for; ordinary JAX code on the fields."""
 
+    @property
+    def _kept_shape(self) -> tuple[int, ...] | None:
+        """The shape that a copy by `dataclasses.replace` is given too."""
+        if field_names(type(self)).children:
+            shape = self.__dict__.get("_given_shape")
+            return None if shape is None else batch_shape(self) + tuple(shape)
+        extent = self.__dict__.get(EXTENT)
+        computes = not getattr(type(self).compute_shape, "_is_base_default", False)
+        return None if computes or extent is None else tuple(extent.shape[:-1])
+
+    @property
+    def _kept_dtype(self) -> Any:
+        """The dtype that a copy by `dataclasses.replace` is given too."""
+        return self.__dict__.get("_given_dtype")
+
+    def _materialize_under_trace(self) -> Any:
+        return materialize_under_trace(self)
+
     def compute_shape(self) -> tuple[int, ...]:
         """The shape, from fields without batch axes; for a subclass to define."""
         raise NotImplementedError(f"{type(self).__name__} does not define compute_shape")
@@ -307,6 +340,11 @@ class ImplicitArray(ImplicitValue, _Dataclass, _ArrayBase, ABC):
         def at(self) -> _IndexUpdates:
             """Updated copies, as `jax.Array.at`."""
             return _IndexUpdates(self)
+
+        def block_until_ready(self) -> ImplicitArray:
+            """This array, when all that it is made of has been computed."""
+            jax.block_until_ready(jax.tree.leaves(self))
+            return self
 
         def __len__(self) -> int:
             if not self.shape:
@@ -536,13 +574,11 @@ def _construction(init: Callable[..., None], *, takes_shape: bool) -> Callable[.
         outermost = "_constructing" not in state
         if outermost:
             state["_constructing"] = True
+        kept = {name[6:]: kwargs.pop(name) for name in _HIDDEN_FIELDS if name in kwargs}
         try:
             if takes_shape:
                 given = {name: kwargs.pop(name) for name in ("shape", "dtype") if name in kwargs}
-                for name in ("_given_shape", "_given_dtype"):
-                    if name in kwargs:
-                        given[name[7:]] = kwargs.pop(name)
-                ImplicitArray.__init__(self, **given)
+                ImplicitArray.__init__(self, **{**kept, **given})
             init(self, *args, **kwargs)
         finally:
             if outermost:
@@ -599,8 +635,14 @@ def _complete(value: Any) -> None:
 
 
 def _check_auxiliary(cls: type, name: str, value: Any) -> None:
-    if isinstance(value, (jax.Array, np.ndarray, ImplicitValue, jax.core.Tracer)):
-        what = "an implicit array" if isinstance(value, ImplicitValue) else "an array"
+    leaves = jax.tree.leaves(value, is_leaf=is_value) if isinstance(value, tuple) else [value]
+    held = [
+        leaf
+        for leaf in leaves
+        if isinstance(leaf, (jax.Array, np.ndarray, ImplicitValue, jax.core.Tracer))
+    ]
+    if held:
+        what = "an implicit array" if isinstance(held[0], ImplicitValue) else "an array"
         raise ContractError(
             f"{cls.__name__}.{name}",
             f"is auxiliary data, but holds {what}.",
@@ -650,17 +692,24 @@ def _as_dtype(value: ImplicitValue, dtype: DTypeLike | None) -> Any:
         raise TypeError(f"{type(value).__name__}(dtype={dtype!r}): {error}") from error
 
 
+_HIDDEN_FIELDS = ("_kept_shape", "_kept_dtype")
+_HIDDEN = object()
+"""The kind of a field that `dataclasses.replace` passes on, and nothing else of dataclasses sees."""
+
+
 def _let_replace_keep(cls: Any) -> None:
-    """Let `dataclasses.replace` pass on a shape and dtype that were given (one that was derived is
-    derived anew), by hidden fields of their own."""
+    """Let `dataclasses.replace` pass on a shape and dtype that were given, by hidden fields.
+
+    What was derived is derived anew, from the fields that replace the old ones.
+    """
     fields: dict[str, Any] = cls.__dict__["__dataclass_fields__"]
-    if "_given_shape" in fields:
+    if _HIDDEN_FIELDS[0] in fields:
         return
-    for name in ("_given_shape", "_given_dtype"):
-        hidden = dataclasses.field(default=None, kw_only=True, metadata={AUX: True})
+    for name in _HIDDEN_FIELDS:
+        hidden = dataclasses.field(default=None, kw_only=True)
         hidden.name = name
         hidden.type = object
-        hidden._field_type = dataclasses._FIELD  # type: ignore[attr-defined]  # noqa: SLF001  # as dataclass does
+        hidden._field_type = _HIDDEN  # type: ignore[attr-defined]  # noqa: SLF001  # read by replace
         fields[name] = hidden
 
 
@@ -718,6 +767,8 @@ def _canonicalize(value: Any) -> Any:
     trace = _jax.current_trace()
     if type(trace) is ImplicitTrace:
         return trace.lift_made(value)
+    if enclosing_trace() is not None:  # in an inner function that closes over it
+        return densify_for(value, "an inner function")
     raise TypedQaxError(
         f"{_shown(value)} reached a JAX primitive outside use_implicit_args. Pass it as an argument "
         f"to a function wrapped in use_implicit_args; outside of one, its operators and methods "

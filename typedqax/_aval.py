@@ -168,10 +168,14 @@ def _key(value: ImplicitValue) -> tuple[Any, ...]:
     state = value.__dict__
     names = field_names(type(value))
     parts: list[Any] = [state.get("_given_shape"), state.get("_given_dtype"), _jax.wide_types()]
-    for name in names.auxiliary:
-        parts.append(state.get(name))
+    for name in names.auxiliary:  # with the type: 1 == 1.0, but they do not promote alike
+        parts += [(field := state.get(name)), type(field)]
     for name in names.children or (EXTENT,):
         field = state.get(name)
+        if is_value(field):  # looked at once: its shape and dtype would each look at all below
+            seen = look(field)
+            parts.append((seen.operand.shape, seen.event.dtype))
+            continue
         try:
             parts.append((tuple(field.shape), field.dtype))
         except AttributeError:
@@ -181,6 +185,9 @@ def _key(value: ImplicitValue) -> tuple[Any, ...]:
 
 
 def _leaf_key(leaf: Any) -> Any:
+    if is_value(leaf):
+        seen = look(leaf)
+        return seen.operand.shape, seen.event.dtype
     return (tuple(leaf.shape), leaf.dtype) if is_array_like(leaf) else type(leaf)
 
 
@@ -258,6 +265,38 @@ def batched_fields(value: ImplicitValue, batch: tuple[int, ...]) -> frozenset[st
     )
 
 
+NOT_SLICED = object()
+"""The answer of `batch_axes` where slices of the leaves are no slices of the array."""
+
+
+def batch_axes(field: Any, size: int) -> Any:
+    """Which leaves of a field carry its first batch axis, of this size: a tree of axes for vmap.
+
+    An implicit array in the field says so of its own fields, which may share what they do not map.
+    """
+    if not is_value(field):
+        return 0
+    batch = batch_shape(field)
+    if batch[:1] == (size,):
+        batched = batched_fields(field, batch)
+        axes = {
+            name: batch_axes(child, size) if name in batched else None
+            for name, child in child_values(field)
+        }
+        if any(each is NOT_SLICED for each in axes.values()):
+            return NOT_SLICED
+        return with_children(field, axes)
+    leaves, tree = jax.tree.flatten(field)
+    if any(shape_of(leaf)[:1] != (size,) for leaf in leaves):
+        return NOT_SLICED
+    one = jax.tree.unflatten(tree, [_without_axis(0, leaf) for leaf in leaves])
+    try:
+        sliced = shape_of(one) == shape_of(field)[1:]
+    except (ShapeError, UninitializedAval):
+        return NOT_SLICED
+    return jax.tree.unflatten(tree, [0] * len(leaves)) if sliced else NOT_SLICED
+
+
 # --- derivation ----------------------------------------------------------------------------------
 
 
@@ -294,7 +333,7 @@ def derive(value: ImplicitValue) -> Derived:
 def given_shape(value: ImplicitValue) -> tuple[int, ...] | None:
     """The shape without batch axes, where the instance or its class says it; else None."""
     shape: tuple[int, ...] | None = value.__dict__.get("_given_shape")
-    if not field_names(type(value)).children:
+    if shape is None and not field_names(type(value)).children:
         shape = _extent_shape(value)
     return getattr(type(value), "default_shape", None) if shape is None else shape
 
@@ -327,26 +366,40 @@ def _evaluated(value: ImplicitValue) -> Derived:
     batch = batch_shape(value)
     batched = batched_fields(value, batch)
     shadows = {
-        name: jax.tree.map(
-            lambda leaf, name=name: _shadow(
-                cls.__name__, name, leaf, len(batch) if name in batched else 0
-            ),
-            field,
-            is_leaf=is_value,
-        )
+        name: _shadow(cls.__name__, name, field, batch if name in batched else ())
         for name, field in child_values(value)
     }
     return _evaluate(value, shadows, (id(cls), _key(value)))
 
 
-def _shadow(cls: str, name: str, leaf: Any, batch: int) -> jax.ShapeDtypeStruct:
-    """The dense stand-in of a field, without its batch axes."""
-    if not is_array_like(leaf):
-        if isinstance(leaf, (bool, int, float, complex)):
-            aval = jax.typeof(_jax.canonicalize(leaf))
-            return jax.ShapeDtypeStruct(aval.shape, aval.dtype)
-        raise ShapeError.no_array(cls, name, leaf)
-    return jax.ShapeDtypeStruct(shape_of(leaf)[batch:], leaf.dtype)
+def _shadow(cls: str, name: str, field: Any, batch: tuple[int, ...]) -> Any:
+    """The abstract stand-in of a field, without its batch axes."""
+    shadow = jax.tree.map(lambda leaf: _leaf_shadow(cls, name, leaf), field)
+    for size in batch:
+        axes = batch_axes(shadow, size)
+        if axes is NOT_SLICED:
+            return jax.ShapeDtypeStruct(shape_of(field)[len(batch) :], field.dtype)
+        shadow = jax.tree.map(_without_axis, axes, shadow, is_leaf=_is_none)
+    return shadow
+
+
+def _leaf_shadow(cls: str, name: str, leaf: Any) -> jax.ShapeDtypeStruct:
+    if is_array_like(leaf):
+        return jax.ShapeDtypeStruct(shape_of(leaf), leaf.dtype)
+    if isinstance(leaf, (bool, int, float, complex)):
+        aval = jax.typeof(_jax.canonicalize(leaf))
+        return jax.ShapeDtypeStruct(aval.shape, aval.dtype)
+    raise ShapeError.no_array(cls, name, leaf)
+
+
+def _without_axis(axis: int | None, part: Any) -> Any:
+    if axis is None:
+        return part
+    return jax.ShapeDtypeStruct(part.shape[1:], part.dtype)
+
+
+def _is_none(value: Any) -> bool:
+    return value is None
 
 
 def _evaluate(value: ImplicitValue, shadows: dict[str, Any], key: Any) -> Derived:
@@ -357,12 +410,14 @@ def _evaluate(value: ImplicitValue, shadows: dict[str, Any], key: Any) -> Derive
 
     def run(children: dict[str, Any]) -> None:
         shadow = with_children(value, children)
-        for ask, name in ((_overridden(shadow, "compute_shape"), "shape"),
-                          (_overridden(shadow, "compute_dtype"), "dtype")):
-            if ask is not None:
-                found[name] = ask()
-        if len(found) < 2:  # noqa: PLR2004  # shape and dtype
-            dense = shadow.materialize()  # type: ignore[attr-defined]  # of ImplicitArray
+        # What is found is given to the stand-in: the one may need the other, or materialize() both.
+        ask_shape, ask_dtype = _overridden(shadow, "compute_shape"), _overridden(shadow, "compute_dtype")
+        if ask_shape is not None:
+            found["shape"] = shadow.__dict__["_given_shape"] = tuple(ask_shape())
+        if ask_dtype is not None:
+            found["dtype"] = shadow.__dict__["_given_dtype"] = _as_dtype(ask_dtype())
+        if len(found) < 2:
+            dense = shadow._materialize_under_trace()
             if not is_array_like(dense):
                 raise TypeError(f"materialize() gave {type(dense).__name__}, not an array")
             found.setdefault("shape", dense.shape)
@@ -374,6 +429,9 @@ def _evaluate(value: ImplicitValue, shadows: dict[str, Any], key: Any) -> Derive
     except (UninitializedAval, ShapeError):
         raise
     except Exception as error:
+        for name, child in child_values(value):
+            if child is None:
+                raise ShapeError.no_array(cls.__name__, name, child) from error
         raise UninitializedAval(
             cls.__name__, f"evaluating it abstractly failed with {type(error).__name__}: {error}"
         ) from error

@@ -97,8 +97,13 @@ def check_fields(value: ImplicitValue) -> None:
     key = tuple(described)
     if key in accepted:
         return
-    batch = len(batch_shape(value))
     layouts = field_layouts(cls)
+    # With too few axes somewhere, there are none in front: the mismatch below says what is missing.
+    missing = any(
+        len(operand.shape) < (layouts[name].rank or 0)
+        for operand, (name, _, _) in zip(described, fields, strict=True)
+    )
+    batch = 0 if missing else len(batch_shape(value))
     events = [
         _without_batch(operand, layouts[name].rank, batch)
         for operand, (name, _, _) in zip(described, fields, strict=True)
@@ -109,7 +114,7 @@ def check_fields(value: ImplicitValue) -> None:
         if not is_bearable(_Standing(event), hint):
             raise ContractError(
                 f"{cls.__name__}.{name}",
-                f"holds {event}, annotated {pattern.text}.",
+                f"holds {_as_field(event)}, annotated {pattern.text}.",
                 origins=_origins(match, [n for n, _, _ in fields]),
             )
     if len(accepted) >= _REMEMBERED:
@@ -149,13 +154,18 @@ def _match_fields(
     match = signature.match(events)
     if match is None:
         names = [name for name, _, _ in fields]
-        shown = ", ".join(f"{n}={o}" for n, o in zip(names, events, strict=True))
+        shown = ", ".join(f"{n}={_as_field(o)}" for n, o in zip(names, events, strict=True))
         raise ContractError(
             f"{cls.__name__}({shown}):",
             _in_terms_of(names, signature.mismatch(events)) + ".",
             origins=[f"{name}: {patterns[0].text}" for name, _, patterns in fields],
         )
     return match
+
+
+def _as_field(operand: Operand) -> str:
+    """An operand as the repr of an implicit array shows its fields."""
+    return str(operand).removeprefix("Array ") if operand.cls is Dense else str(operand)
 
 
 def _in_terms_of(names: Sequence[str], reason: str) -> str:
@@ -174,7 +184,9 @@ class _Standing:
     __slots__ = ("dtype", "shape")
 
     def __init__(self, operand: Operand) -> None:
-        self.dtype, self.shape = operand.dtype, operand.shape
+        # jaxtyping knows keys of all implementations by this name.
+        self.dtype = "prng_key" if operand.dtype.startswith("key<") else operand.dtype
+        self.shape = operand.shape
 
 
 def _origins(match: Match, names: Sequence[str]) -> list[str]:
@@ -224,7 +236,7 @@ def check_materialized(value: ImplicitValue, dense: Any) -> None:
     if not any(_bears(got, dense, pattern, match.bindings) for pattern in result.items[0]):
         raise ContractError(
             name,
-            f"gave {got}, annotated {result.text}.",
+            f"gave {got}, annotated {result.text}{_expected(result.items[0], match)}.",
             origins=_origins(match, [n for n, _, _ in fields]),
         )
 
@@ -463,4 +475,5 @@ def _shown(value: Any) -> str:
 
 
 def _hint_text(hint: object) -> str:
-    return getattr(hint, "__name__", None) or str(hint).replace("typing.", "")
+    plain = isinstance(hint, type) and not hasattr(hint, "__origin__")
+    return hint.__name__ if plain else str(hint).replace("typing.", "")

@@ -21,6 +21,10 @@ def _listed(first: str, others: Sequence[str]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
+def _axes(count: int) -> str:
+    return "1 axis" if count == 1 else f"{count} axes"
+
+
 def _shortened(text: str, longest: int) -> str:
     """`text` on one line, its middle left out when it is long."""
     if len(text) <= longest:
@@ -334,10 +338,10 @@ class ShapeError(TypedQaxError, ValueError):
     ) -> ShapeError:
         """A field has fewer axes than its annotation names."""
         return cls(
-            f"{owner}.{field} has shape {shape}, which is {len(shape)} axes, but its annotation "
+            f"{owner}.{field} has shape {shape}, which is {_axes(len(shape))}, but its annotation "
             f"names {rank}. An axis that the annotation names was taken away from outside, by "
             f"slicing, vmap, scan or map over the fields. Index the {owner} itself under "
-            f"use_implicit_args, or map an axis in front of the {rank} that are named."
+            f"use_implicit_args, or map an axis in front of the {rank} that it names."
         )
 
     @classmethod
@@ -359,8 +363,9 @@ class ShapeError(TypedQaxError, ValueError):
     @classmethod
     def no_array(cls, owner: str, field: str, value: object) -> ShapeError:
         """A field holds no array, so there is no shape to tell."""
+        held = "None" if value is None else type(value).__name__
         return cls(
-            f"{owner}.{field} holds {type(value).__name__}, not an array, so this {owner} has no "
+            f"{owner}.{field} holds {held}, not an array, so this {owner} has no "
             f"shape or dtype: it serves as a tree of axes, specs or masks only."
         )
 

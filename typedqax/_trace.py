@@ -20,7 +20,13 @@ from typedqax._materialization import Materialization, dense_bytes, policy_for, 
 from typedqax._misses import misses
 from typedqax._recording import Application, Record, kept_record
 from typedqax._signature import Operand
-from typedqax._value import ImplicitValue, child_values, is_value, with_children
+from typedqax._value import (
+    ImplicitValue,
+    child_values,
+    field_names,
+    is_value,
+    with_children,
+)
 
 
 class PrimitiveRule(Protocol):
@@ -129,9 +135,16 @@ class ImplicitTracer(Tracer):  # type: ignore[type-arg]  # generic over traces i
             return type(self.value)
 
     def __getattr__(self, name: str) -> Any:
-        state = object.__getattribute__(self, "value").__dict__
-        if name in state and not name.startswith("_"):
-            return lift(state[name], self._trace)
+        value = object.__getattribute__(self, "value")
+        fields = field_names(type(value))
+        if name in fields.children or name in fields.auxiliary:
+            return lift(value.__dict__[name], self._trace)
+        for cls in type(value).__mro__:  # a method or property of the user's own
+            if cls.__dict__.get("_is_dispatch_root", False):
+                break
+            if name in cls.__dict__ and not name.startswith("__"):
+                found = cls.__dict__[name]
+                return found.__get__(self, type(value)) if hasattr(found, "__get__") else found
         return super().__getattr__(name)  # type: ignore[no-untyped-call]  # untyped in JAX
 
     def materialize(self) -> jax.Array:

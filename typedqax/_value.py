@@ -46,10 +46,16 @@ class ImplicitValue:
     _given_shape: tuple[int, ...] | None
     _given_dtype: np.dtype[Any] | None
 
+    def _materialize_under_trace(self) -> Any:
+        """`materialize()`, with the implicit fields as they are inside the transform."""
+        raise NotImplementedError
+
     @classmethod
     def _finalize_class(cls) -> FieldNames:
-        """The class's fields, settled at its first use (an explicit `@dataclass` comes later than
-        `__init_subclass__`, so nothing can be settled there)."""
+        """The class's fields, settled at its first use.
+
+        An explicit `@dataclass` comes later than `__init_subclass__`: nothing can be settled there.
+        """
         names = cls.__dict__.get("_field_names")
         if names is None:
             with _finalizing:
@@ -70,7 +76,7 @@ class ImplicitValue:
 
 def field_names(cls: type[ImplicitValue]) -> FieldNames:
     """Which fields of `cls` are children and which are auxiliary."""
-    return cls.__dict__.get("_field_names") or cls._finalize_class()  # noqa: SLF001
+    return cls.__dict__.get("_field_names") or cls._finalize_class()
 
 
 def register_pytree(cls: type[ImplicitValue]) -> None:

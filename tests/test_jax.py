@@ -1,0 +1,144 @@
+"""The door to JAX: what this library relies on of it holds for the JAX that is installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from implicit_world import Plain, compiled_once  # noqa: F401  # a fixture
+from jax import lax
+
+import typedqax as tq
+from typedqax import _jax
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [
+        ("float32", "float32"),
+        (jnp.bfloat16, "bfloat16"),
+        (jnp.int4, "int4"),
+        (jnp.float8_e4m3fn, "float8_e4m3fn"),
+        (jax.dtypes.float0, "float0"),
+        (bool, "bool"),
+        (np.complex64, "complex64"),
+    ],
+)
+def test_a_dtype_is_named_as_jax_names_it(dtype: Any, name: str) -> None:
+    assert _jax.dtype_name(np.dtype(dtype)) == name
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+def test_a_key_s_dtype_names_its_implementation(impl: str) -> None:
+    key = jax.random.key(0, impl=impl)
+    assert _jax.dtype_name(key.dtype) == str(key.dtype)
+    assert _jax.dtype_name(key.dtype).startswith("key<")
+
+
+def test_avals_are_shown_as_jax_shows_them() -> None:
+    for array in (jnp.zeros((3, 4)), jnp.zeros((), jnp.bfloat16), jax.random.key(0)):
+        assert _jax.short_aval(array.shape, array.dtype) == jax.typeof(array).str_short(short_dtypes=True)
+
+
+def test_out_avals_are_those_of_the_primitive() -> None:
+    aval = jax.typeof(jnp.zeros((3, 4)))
+    (out,) = _jax.out_avals(lax.transpose_p, [aval], {"permutation": (1, 0)}) or []
+    assert (out.shape, out.dtype) == ((4, 3), jnp.float32)
+
+
+def test_out_avals_of_a_primitive_with_several_results_are_a_list() -> None:
+    aval = jax.typeof(jnp.zeros((3, 4)))
+    outs = _jax.out_avals(lax.split_p, [aval], {"sizes": (1, 3), "axis": 1}) or []
+    assert [out.shape for out in outs] == [(3, 1), (3, 3)]
+
+
+def test_out_avals_work_with_params_that_cannot_be_hashed() -> None:
+    aval = jax.typeof(jnp.zeros((3, 4)))
+    (out,) = _jax.out_avals(lax.transpose_p, [aval], {"permutation": np.array([1, 0])}) or []
+    assert tuple(out.shape) == (4, 3)
+
+
+def test_out_avals_of_operands_that_a_primitive_refuses_are_its_own_error() -> None:
+    one, other = jax.typeof(jnp.zeros(3)), jax.typeof(jnp.zeros(4))
+    with pytest.raises(TypeError):
+        _jax.out_avals(lax.add_p, [one, other], {})
+
+
+def test_binding_under_another_trace_does_not_ask_the_current_one() -> None:
+    outer, ones = _jax.current_trace(), jnp.ones(3)
+
+    def f(x: Any) -> Any:
+        assert _jax.current_trace() is not outer
+        with _jax.under(outer):
+            negated = _jax.bind_under(outer, lax.neg_p, [ones], {})
+        return x + negated
+
+    jaxpr = jax.make_jaxpr(f)(jnp.ones(3))
+    assert [eqn.primitive.name for eqn in jaxpr.eqns] == ["add"]
+
+
+def test_a_canonicalizer_decides_what_a_primitive_sees() -> None:
+    class Wrapper:
+        pass
+
+    _jax.register_canonicalizer(Wrapper, lambda _: jnp.ones(2))
+    np.testing.assert_array_equal(lax.neg(Wrapper()), -np.ones(2))  # type: ignore[arg-type]
+
+
+def test_primitives_are_found_by_their_path() -> None:
+    assert _jax.primitive_at("add_p") is lax.add_p
+    with pytest.raises(AttributeError):
+        _jax.primitive_at("no_such_thing_p")
+
+
+def test_a_source_info_names_the_user_s_line() -> None:
+    info = _jax.source_info()
+    line = test_a_source_info_names_the_user_s_line.__code__.co_firstlineno + 1
+    frame = _jax.user_frame(info)
+    assert frame is not None
+    assert (frame.file, frame.line) == (__file__, line)
+
+
+def test_compiled_programs_name_the_user_s_file_and_not_this_package() -> None:
+    f = jax.jit(tq.use_implicit_args(lambda x: jnp.sin(x) @ x.T))
+    text = f.lower(Plain(jnp.ones((2, 2)))).as_text(debug_info=True)
+    assert Path(__file__).name in text
+    for module in Path(tq.__file__).parent.glob("_*.py"):
+        assert f"typedqax/{module.name}" not in text
+
+
+def test_jax_s_own_functions_are_told_from_the_user_s() -> None:
+    jaxprs = []
+
+    @jax.jit
+    def mine(x: Any) -> Any:
+        return jnp.linalg.norm(x)
+
+    jaxpr = jax.make_jaxpr(mine)(jnp.ones(3))
+    outer = jaxpr.eqns[0].params["jaxpr"]
+    jaxprs.append(_jax.is_defined_in_jax(_jax.jaxpr_debug_info(outer)))
+    inner = next(e.params["jaxpr"] for e in outer.eqns if e.primitive.name == "jit")
+    jaxprs.append(_jax.is_defined_in_jax(_jax.jaxpr_debug_info(inner)))
+    assert jaxprs == [False, True]
+
+
+def test_a_closed_jaxpr_without_consts_is_the_same_object_each_time() -> None:
+    jaxpr = jax.make_jaxpr(jnp.sin)(1.0).jaxpr
+    assert _jax.close_jaxpr(jaxpr) is _jax.close_jaxpr(jaxpr)
+
+
+def test_shapes_are_canonical() -> None:
+    shape = _jax.canonical_shape(np.array([2, 3]))
+    assert shape == (2, 3)
+    assert all(type(size) is int for size in shape)
+
+
+def test_leak_checking_is_seen() -> None:
+    with jax.checking_leaks():
+        assert _jax.checks_leaks()
+    with jax.check_tracer_leaks(False):
+        assert not _jax.checks_leaks()

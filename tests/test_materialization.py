@@ -1,0 +1,436 @@
+"""Materialization: the three policies, and what the warning and the errors say."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from implicit_world import close, compiled_once, numbers  # noqa: F401  # a fixture
+from jax import Array, lax
+from jaxtyping import Float
+
+import typedqax as tq
+from typedqax import ops
+
+SAME = numbers(22, 3, 4)
+
+
+class Loud(tq.ImplicitArray):
+    """Says when it becomes dense, as every class does by default."""
+
+    x: Float[tq.ArrayValue, "..."]
+
+    def materialize(self) -> Float[Array, "..."]:
+        return self.x
+
+
+class Quiet(tq.ImplicitArray, warn_on_materialize=False):
+    x: Float[tq.ArrayValue, "..."]
+
+    def materialize(self) -> Float[Array, "..."]:
+        return self.x
+
+
+class Strict(tq.ImplicitArray, materialization="error"):
+    x: Float[tq.ArrayValue, "..."]
+
+    def materialize(self) -> Float[Array, "..."]:
+        return self.x
+
+
+def caught_by(call: Callable[[], Any]) -> list[warnings.WarningMessage]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return caught
+
+
+def here() -> int:
+    """The line that this is called on."""
+    frame = inspect.currentframe()
+    assert frame is not None
+    assert frame.f_back is not None
+    return frame.f_back.f_lineno
+
+
+# --- what is said ----------------------------------------------------------------------------------
+
+
+def test_the_warning_says_what_where_how_large_why_and_what_to_do() -> None:
+    f = tq.use_implicit_args(lambda x: jnp.sin(x)); line = here()  # noqa: E702  # one line
+    (warning,) = caught_by(lambda: f(Loud(SAME)))
+    assert warning.category is tq.MaterializationWarning
+    assert str(warning.message) == (
+        f"Loud f32[3,4] became dense (48 B) for sin(Loud f32[3,4]) at {__file__}:{line}.\n"
+        f"  - no handler takes these operands of `sin`\n"
+        f"The numbers are the same. To avoid it, write a handler with ops.sin.to(...); to silence "
+        f'it, use tq.materialization("allow") or the class keyword materialization="allow"; to '
+        f'forbid it, tq.materialization("error").'
+    )
+    assert (warning.filename, warning.lineno) == (__file__, line)
+
+
+def test_the_warning_names_the_nearest_handlers_and_why_they_do_not_take_it() -> None:
+    def vector(x: Float[Loud, "n"], /) -> Array:
+        return x.x
+
+    def square(x: Float[Loud, "n n"], /) -> Array:
+        return x.x
+
+    table = tq.HandlerTable("t", ops.neg.to(vector), ops.neg.to(square))
+    (warning,) = caught_by(lambda: tq.use_implicit_args(jnp.negative, handlers=table)(Loud(SAME)))
+    lines = str(warning.message).splitlines()
+    assert any("vector (" in line and f"{__file__}:" in line and "rank" in line for line in lines)
+    assert any("square (" in line and "axis n is 4" in line and "3" in line for line in lines)
+
+
+def test_the_warning_says_which_handlers_declined() -> None:
+    def declines(x: Loud, /) -> Array | tq.Declined:
+        return tq.DECLINE
+
+    table = tq.HandlerTable("t", ops.neg.to(declines))
+    (warning,) = caught_by(lambda: tq.use_implicit_args(jnp.negative, handlers=table)(Loud(SAME)))
+    assert f"declines ({__file__}:" in str(warning.message)
+    assert "declined" in str(warning.message)
+
+
+def test_the_warning_shows_every_operand() -> None:
+    f = tq.use_implicit_args(lambda x, w: x @ w)
+    (warning,) = caught_by(lambda: f(numbers(0, 2, 3), Loud(SAME)))
+    assert "for dot_general(Array f32[2,3], Loud f32[3,4]) at" in str(warning.message)
+
+
+def test_the_warning_names_the_scope_that_the_user_named() -> None:
+    def f(x: Array) -> Array:
+        with jax.named_scope("layer"), jax.named_scope("attention"):
+            return jnp.sin(x)
+
+    (warning,) = caught_by(lambda: tq.use_implicit_args(f)(Loud(SAME)))
+    assert "(in layer/attention)" in str(warning.message)
+
+
+def test_there_is_one_warning_per_class_primitive_and_line() -> None:
+    def f(x: Array, y: Array) -> Array:
+        for _ in range(3):
+            x = x + jnp.sin(y)
+        return jnp.sin(x) + jnp.sin(y)
+
+    messages = caught_by(lambda: tq.use_implicit_args(f)(SAME, Loud(SAME)))
+    assert len(messages) == 2
+
+
+def test_each_class_and_each_primitive_has_a_warning_of_its_own() -> None:
+    class Other(Loud): ...
+
+    def f(x: Array, y: Array) -> Any:
+        return jnp.sin(x), jnp.cos(x), jnp.sin(y)
+
+    messages = [str(m.message) for m in caught_by(lambda: tq.use_implicit_args(f)(Loud(SAME), Other(SAME)))]
+    assert [m.split(" at ")[0] for m in messages] == [
+        "Loud f32[3,4] became dense (48 B) for sin(Loud f32[3,4])",
+        "Loud f32[3,4] became dense (48 B) for cos(Loud f32[3,4])",
+        "Other f32[3,4] became dense (48 B) for sin(Other f32[3,4])",
+    ]
+
+
+def test_sizes_are_shown_for_people() -> None:
+    shapes = {(16,): "64 B", (1024,): "4.0 KiB", (1024, 1024): "4.0 MiB"}
+    for shape, text in shapes.items():
+        value = Loud(jax.ShapeDtypeStruct(shape, jnp.float32))  # type: ignore[arg-type]  # a struct
+        (warning,) = caught_by(lambda v=value: jax.eval_shape(tq.use_implicit_args(jnp.sin), v))  # type: ignore[misc]  # noqa: E501  # a default binds it
+        assert f"became dense ({text})" in str(warning.message)
+
+
+def test_the_warning_comes_again_when_a_jitted_function_is_traced_again_from_a_cache() -> None:
+    inner = jax.jit(lambda x: jnp.sin(x))
+    traced_anew = lambda: jax.make_jaxpr(lambda x: tq.use_implicit_args(inner)(x))(Loud(SAME))  # noqa: E731
+    first, second = caught_by(traced_anew), caught_by(traced_anew)
+    assert [str(m.message) for m in first] == [str(m.message) for m in second]
+    assert len(first) == 1
+
+
+def test_the_warning_in_an_inner_jit_names_the_line_inside() -> None:
+    def body(x: Array) -> Array:
+        return jnp.sin(x)
+
+    line = body.__code__.co_firstlineno + 1
+    (warning,) = caught_by(lambda: tq.use_implicit_args(jax.jit(body))(Loud(SAME)))
+    assert (warning.filename, warning.lineno) == (__file__, line)
+
+
+def test_no_array_contents_are_shown() -> None:
+    (warning,) = caught_by(lambda: tq.use_implicit_args(jnp.sin)(Loud(jnp.full(3, 7.125))))
+    assert "7.125" not in str(warning.message)
+
+
+# --- the three policies ----------------------------------------------------------------------------
+
+
+def test_a_class_that_allows_it_says_nothing() -> None:
+    assert caught_by(lambda: tq.use_implicit_args(jnp.sin)(Quiet(SAME))) == []
+
+
+def test_warn_on_materialize_false_is_inherited() -> None:
+    class Sub(Quiet): ...
+
+    assert caught_by(lambda: tq.use_implicit_args(jnp.sin)(Sub(SAME))) == []
+
+
+def test_a_subclass_may_say_otherwise() -> None:
+    class Sub(Quiet, materialization="warn"): ...
+
+    assert len(caught_by(lambda: tq.use_implicit_args(jnp.sin)(Sub(SAME)))) == 1
+
+
+def test_allow_silences_a_block() -> None:
+    with tq.materialization("allow"):
+        assert caught_by(lambda: tq.use_implicit_args(jnp.sin)(Loud(SAME))) == []
+    assert len(caught_by(lambda: tq.use_implicit_args(jnp.sin)(Loud(SAME)))) == 1
+
+
+def test_error_forbids_it_in_a_block_and_says_what_to_do() -> None:
+    f = tq.use_implicit_args(lambda x: jnp.sin(x)); line = here()  # noqa: E702  # one line
+    with tq.materialization("error"), pytest.raises(tq.MaterializationError) as caught:
+        f(Loud(SAME))
+    assert str(caught.value) == (
+        f"Loud f32[3,4] would have become dense (48 B) for sin(Loud f32[3,4]) at {__file__}:{line}."
+        f"\n  - no handler takes these operands of `sin`\n"
+        f'This is inside materialization("error"). Write a handler with ops.sin.to(...), or let it '
+        f"pass with materialization(\"allow\", Loud) or allow={{'sin'}}."
+    )
+
+
+def test_error_forbids_what_the_class_allows() -> None:
+    with tq.materialization("error"), pytest.raises(tq.MaterializationError):
+        tq.use_implicit_args(jnp.sin)(Quiet(SAME))
+
+
+def test_error_is_raised_at_trace_time() -> None:
+    with tq.materialization("error"), pytest.raises(tq.MaterializationError):
+        jax.eval_shape(jax.jit(tq.use_implicit_args(jnp.sin)), Loud(SAME))
+
+
+def test_error_forbids_it_inside_inner_functions_too() -> None:
+    bodies: list[Callable[[Array], Any]] = [
+        jax.jit(jnp.sin),
+        jax.checkpoint(jnp.sin),
+        lambda x: lax.scan(lambda c, _: (c, jnp.sin(x)), 0.0, None, length=2),
+        lambda x: lax.cond(True, jnp.sin, jnp.cos, x),
+        jax.vmap(jnp.sin),
+        jax.grad(lambda x: jnp.sum(jnp.sin(x))),
+        jax.nn.relu,
+        lambda x: np.asarray(tq.use_implicit_args(jnp.sin)(x)),
+    ]
+    for body in bodies:
+        with tq.materialization("error"), pytest.raises(tq.MaterializationError):
+            tq.use_implicit_args(body)(Loud(SAME))
+
+
+def test_warn_says_what_a_class_allows_when_the_block_names_it() -> None:
+    with tq.materialization("warn", Quiet):
+        assert len(caught_by(lambda: tq.use_implicit_args(jnp.sin)(Quiet(SAME)))) == 1
+
+
+def test_a_block_about_one_class_leaves_others() -> None:
+    with tq.materialization("error", Loud):
+        tq.use_implicit_args(jnp.sin)(Quiet(SAME))
+        with pytest.raises(tq.MaterializationError):
+            tq.use_implicit_args(jnp.sin)(Loud(SAME))
+
+
+def test_a_block_about_a_class_is_about_its_subclasses() -> None:
+    class Sub(Loud): ...
+
+    with tq.materialization("error", Loud), pytest.raises(tq.MaterializationError):
+        tq.use_implicit_args(jnp.sin)(Sub(SAME))
+
+
+def test_a_block_may_let_named_primitives_pass() -> None:
+    with tq.materialization("error", allow={"sin"}):
+        caught_by(lambda: tq.use_implicit_args(jnp.sin)(Loud(SAME)))
+        with pytest.raises(tq.MaterializationError):
+            tq.use_implicit_args(jnp.cos)(Loud(SAME))
+
+
+def test_a_block_may_let_small_arrays_pass() -> None:
+    with tq.materialization("error", larger_than=48):
+        caught_by(lambda: tq.use_implicit_args(jnp.sin)(Loud(SAME)))
+        with pytest.raises(tq.MaterializationError):
+            tq.use_implicit_args(jnp.sin)(Loud(numbers(0, 13)))
+
+
+def test_the_innermost_block_that_applies_decides() -> None:
+    with tq.materialization("error"):
+        with tq.materialization("allow"):
+            assert caught_by(lambda: tq.use_implicit_args(jnp.sin)(Loud(SAME))) == []
+        with tq.materialization("allow", Quiet), pytest.raises(tq.MaterializationError):
+            tq.use_implicit_args(jnp.sin)(Loud(SAME))
+
+
+def test_the_policy_may_decorate_a_function() -> None:
+    @tq.materialization("error")
+    def f() -> Any:
+        return tq.use_implicit_args(jnp.sin)(Loud(SAME))
+
+    for _ in range(2):
+        with pytest.raises(tq.MaterializationError):
+            f()
+    assert len(caught_by(lambda: tq.use_implicit_args(jnp.sin)(Loud(SAME)))) == 1
+
+
+def test_a_policy_ends_with_its_block_even_when_that_raises() -> None:
+    with pytest.raises(ZeroDivisionError), tq.materialization("error"):
+        _ = 1 / 0
+    assert len(caught_by(lambda: tq.use_implicit_args(jnp.sin)(Loud(SAME)))) == 1
+
+
+def test_one_policy_object_can_be_entered_again_inside_itself() -> None:
+    policy = tq.materialization("allow")
+    with policy:
+        with policy:
+            pass
+        assert caught_by(lambda: tq.use_implicit_args(jnp.sin)(Loud(SAME))) == []
+    assert len(caught_by(lambda: tq.use_implicit_args(jnp.sin)(Loud(SAME)))) == 1
+
+
+def test_a_policy_is_seen_through_the_cache_of_a_jitted_function() -> None:
+    f = tq.use_implicit_args(jax.jit(jnp.sin))
+    caught_by(lambda: f(Loud(SAME)))
+    with tq.materialization("error"), pytest.raises(tq.MaterializationError):
+        f(Loud(SAME))
+    with tq.materialization("allow"):
+        assert caught_by(lambda: f(Loud(SAME))) == []
+
+
+def test_a_policy_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^materialization\('never'\): the policy is one of 'warn', "):
+        tq.materialization("never")  # type: ignore[arg-type]  # that is the mistake
+
+
+def test_what_is_no_implicit_class_is_refused() -> None:
+    with pytest.raises(TypeError, match="not a subclass of ImplicitArray"):
+        tq.materialization("allow", int)
+
+
+def test_a_string_for_a_set_of_primitives_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"allow='sin': pass a set of primitive names, \{'sin'\}"):
+        tq.materialization("allow", allow="sin")
+
+
+# --- classes that must not become dense --------------------------------------------------------------
+
+
+def test_a_strict_class_names_the_handler_to_write() -> None:
+    with pytest.raises(tq.MaterializationError) as caught:
+        tq.use_implicit_args(jnp.sin)(Strict(SAME))
+    text = str(caught.value)
+    assert text.startswith("Strict f32[3,4] would have become dense (48 B) for sin(Strict f32[3,4])")
+    assert text.splitlines()[-1] == (
+        'Strict is defined with materialization="error", since its dense form loses meaning: write '
+        "a handler with ops.sin.to(...), or call tq.materialize(...) where dense is meant."
+    )
+
+
+def test_a_strict_class_refuses_in_a_block_that_allows_all() -> None:
+    with tq.materialization("allow"), pytest.raises(tq.MaterializationError):
+        tq.use_implicit_args(jnp.sin)(Strict(SAME))
+
+
+def test_a_strict_class_becomes_dense_in_a_block_that_names_it() -> None:
+    with tq.materialization("allow", Strict):
+        close(tq.use_implicit_args(jnp.negative)(Strict(SAME)), -SAME)
+
+
+def test_materialize_asked_for_is_always_allowed_and_never_said() -> None:
+    with tq.materialization("error"):
+        assert caught_by(lambda: close(tq.materialize(Loud(SAME)), SAME)) == []
+        close(tq.materialize(Strict(SAME)), SAME)
+        close(Strict(SAME).materialize(), SAME)
+        f = tq.use_implicit_args(lambda x: tq.materialize(x) * 2.0)
+        close(f(Loud(SAME)), SAME * 2.0)
+
+
+def test_materialize_asked_for_inside_the_transform_is_never_said() -> None:
+    f = tq.use_implicit_args(lambda x: tq.materialize(x) * x.materialize())
+    assert caught_by(lambda: close(f(Loud(SAME)), SAME * SAME)) == []
+    close(f(Strict(SAME)), SAME * SAME)
+
+
+NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "numpy": np.asarray,
+    "float": lambda x: float(x[0, 0]) if not tq.is_implicit(x) else float(type(x)(SAME[0, 0])),
+    "item": lambda x: x.item(0),
+    "tolist": lambda x: x.tolist(),
+    "operator": lambda x: x + 1.0,
+    "method": lambda x: x.sum(),
+    "indexing": lambda x: x[0],
+}
+
+
+@pytest.mark.parametrize("use", NUMBERS.values(), ids=NUMBERS.keys())
+def test_python_that_asks_for_the_numbers_is_told_or_refused(use: Callable[[Any], Any]) -> None:
+    assert len(caught_by(lambda: use(Loud(SAME)))) == 1
+    with pytest.raises(tq.MaterializationError):
+        use(Strict(SAME))
+
+
+def test_joins_say_that_branches_disagree() -> None:
+    def negate(x: Loud, /) -> Loud:
+        return Loud(-x.x)
+
+    f = tq.use_implicit_args(
+        lambda x: lax.cond(True, lambda v: -v, lambda v: SAME, x),
+        handlers=tq.HandlerTable("t", ops.neg.to(negate)),
+    )
+    (warning,) = caught_by(lambda: f(Loud(SAME)))
+    assert "for cond(" in str(warning.message)
+    assert "the branches give different types" in str(warning.message)
+
+
+def test_a_strict_class_runs_through_custom_rules_by_its_handlers() -> None:
+    def maximum(x: Strict, y: Float[Array, "..."], /) -> Strict:
+        return Strict(jnp.maximum(x.x, y))
+
+    table = tq.HandlerTable("t", ops.max.to(maximum))
+    result = tq.use_implicit_args(jax.nn.relu, handlers=table)(Strict(SAME))
+    assert type(result) is Strict
+    close(tq.materialize(result), jax.nn.relu(SAME))
+
+
+# --- before the last resort ------------------------------------------------------------------------
+
+
+def test_any_primitive_is_asked_before_materialization() -> None:
+    seen = []
+
+    def last(op: ops.AnyOp, x: Loud, /, **params: Any) -> Any:
+        seen.append(op.name)
+        return op.bind(x.x, **params)
+
+    table = tq.HandlerTable("t", ops.any_primitive.to(last))
+    f = tq.use_implicit_args(lambda x: (jnp.sin(x), x.sum()), handlers=table)
+    with tq.materialization("error"):
+        close(f(Loud(SAME)), (jnp.sin(SAME), SAME.sum()))
+    assert seen == ["sin", "reduce_sum"]
+
+
+def test_any_primitive_comes_after_the_primitive_s_own_handlers() -> None:
+    ran = []
+
+    def last(op: ops.AnyOp, x: Loud, /, **params: Any) -> Any:
+        ran.append("any")
+        return op.bind(x.x, **params)
+
+    def own(x: Loud, /) -> Any | tq.Declined:
+        ran.append("own")
+        return tq.DECLINE
+
+    table = tq.HandlerTable("t", ops.any_primitive.to(last), ops.neg.to(own))
+    tq.use_implicit_args(jnp.negative, handlers=table)(Loud(SAME))
+    assert ran == ["own", "any"]
