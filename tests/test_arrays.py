@@ -162,7 +162,7 @@ MATRIX: dict[str, tuple[Callable[[Array], Any], dict[str, str]]] = {
     "sum": (jnp.sum, {"lora": "total"}),
     "sum of columns": (lambda w: w.sum(0), {"lora": "total"}),
     "sum of rows": (lambda w: w.sum(1), {"lora": "total"}),
-    "stop_gradient": (lax.stop_gradient, {"lora": "leafwise", "int8": "leafwise"}),
+    "stop_gradient": (lax.stop_gradient, {"lora": "", "int8": ""}),
     "wide result": (wide_dot, {"lora": "convert times_lora", "int8": "convert times_int8"}),
 }
 
@@ -390,6 +390,62 @@ def test_scan_slices_the_fields(kind: Kind) -> None:
     count, results = jax.jit(run)(stack)
     assert count == 3
     assert_all_close(results, expected(kind, each), kind)
+
+
+MAPPED = [
+    *("x @ w", "x @ w.T", "w @ x", "w.T @ x", "batched x @ w", "vector @ w", "w @ vector"),
+    *("first axes", "last axes", "middle axis", "w first, both first", "w first, batched x"),
+    *("einsum", "w.T", "2 * w", "w / 2", "-w"),
+]
+
+
+@pytest.mark.parametrize("kind", [KINDS["lora"], KINDS["int8"]], ids=["lora", "int8"])
+@pytest.mark.parametrize("levels", [1, 2], ids=["a stack", "a stack of stacks"])
+def test_vmap_within_the_transform_keeps_a_stack_implicit(kind: Kind, levels: int) -> None:
+    each, stack = stacked(kind)
+    functions = {name: MATRIX[name][0] for name in MAPPED}
+
+    def f(w: Any) -> dict[str, Any]:
+        return {name: f(w) for name, f in functions.items()}
+
+    def mapped(stack: Any) -> Any:
+        return functools.reduce(lambda f, _: jax.vmap(f), range(levels), f)(stack)
+
+    want = jax.tree.map(lambda *xs: jnp.stack(xs), *(f(kind.reference(w)) for w in each))
+    for _ in range(levels - 1):
+        stack, want = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), (stack, want))
+    got = jax.jit(tq.use_implicit_args(mapped, handlers=kind.table))(stack)
+    for name, result in want.items():
+        assert_close(got[name], result)
+
+
+@pytest.mark.parametrize(
+    ("equation", "x"),
+    [
+        pytest.param("kbm,kmn->kbn", numbers(30, 3, 2, 4), id="x @ w"),
+        pytest.param("kbn,kmn->kbm", numbers(31, 3, 2, 5), id="x @ w.T"),
+        pytest.param("bm,kmn->kbn", numbers(32, 2, 4), id="one x"),
+        pytest.param("kmn,bkn->kmb", numbers(33, 2, 3, 5), id="w @ x, batch in the middle"),
+    ],
+)
+@pytest.mark.parametrize("shared", [False, True], ids=["all stacked", "one base"])
+def test_a_batched_product_goes_through_each_adapter(equation: str, x: Array, shared: bool) -> None:
+    w, a, b = numbers(34, 3, 4, 5), numbers(35, 3, 4, 2), numbers(36, 3, 5, 2)
+    lora = LoraMatrix(w[0] if shared else w, a, b, alpha=0.5)
+    plain = (w[:1] if shared else w) + 0.5 * jnp.einsum("kmr,knr->kmn", a, b)
+    lora_first = equation.startswith("kmn")
+
+    def f(w: Any) -> Array:
+        return jnp.einsum(equation, *((w, x) if lora_first else (x, w)))
+
+    assert_close(tq.use_implicit_args(f, handlers=LORA)(lora), f(plain))
+
+
+def test_a_product_over_the_stack_itself_is_declined() -> None:
+    _, stack = stacked(KINDS["lora"])
+    run = tq.use_implicit_args(lambda w: jnp.einsum("k,kmn->mn", jnp.ones(3), w), handlers=LORA)
+    with pytest.raises(tq.MaterializationError, match="LoraMatrix"):
+        run(stack)
 
 
 @every_kind

@@ -77,6 +77,7 @@ _declaring
 _check
 _explain
 __main__
+arrays._stacks
 arrays.zeros
 arrays.eye
 arrays.lora

@@ -1,7 +1,7 @@
 """Ready-made implicit arrays, each with the table of its handlers.
 
-No table is installed by importing this: `tq.install(tq.arrays.LORA)`, or `handlers=LORA` for one
-function. The tables go together: `tq.HandlerTable("mine", LORA, INT8, EYE)`.
+No table is installed by importing this: `tq.install(LORA)`, or `handlers=LORA` for one function.
+The tables go together: `tq.HandlerTable("mine", LORA, INT8, EYE)`.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typedqax._array import ImplicitArray
 from typedqax._declined import DECLINE, Declined
 from typedqax._table import HandlerTable
 from typedqax._value import ArrayValue
+from typedqax.arrays._stacks import stack_times, times_stack, turned, turns
 
 
 class Int8Matrix(ImplicitArray):
@@ -120,20 +121,42 @@ def int8_times(
     return contract(x, w, x_axes[0], w_axes[0], dot, kept=0)
 
 
+def times_stacked_int8(
+    x: Float[Array, "..."],
+    w: Float[Int8Matrix, "k *stack m n"],
+    /,
+    *,
+    dimension_numbers: DotDimensionNumbers,
+    **params: Any,
+) -> Float[Array, "..."] | Declined:
+    """`x @ w` for each of a stack, as a product under `jax.vmap` is."""
+    return times_stack(x, w, dimension_numbers, params)
+
+
+def stacked_int8_times(
+    w: Float[Int8Matrix, "k *stack m n"],
+    x: Float[Array, "..."],
+    /,
+    *,
+    dimension_numbers: DotDimensionNumbers,
+    **params: Any,
+) -> Float[Array, "..."] | Declined:
+    """`w @ x` for each of a stack, as a product under `jax.vmap` is."""
+    return stack_times(w, x, dimension_numbers, params)
+
+
 def transpose(
-    w: Float[Int8Matrix, "m n"], /, *, permutation: Sequence[int]
-) -> Float[Int8Matrix, "..."]:
+    w: Float[Int8Matrix, "*stack m n"], /, *, permutation: Sequence[int]
+) -> Float[Int8Matrix, "*stack n m"] | Declined:
     """The values and the scale turn together."""
-    order = tuple(permutation)
-    return Int8Matrix(
-        values=ops.transpose.bind(w.values, permutation=order),
-        scale=ops.transpose.bind(w.scale, permutation=order),
-    )
+    if not turns(permutation):
+        return DECLINE
+    return Int8Matrix(values=turned(w.values), scale=turned(w.scale))
 
 
 def convert(
-    w: Float[Int8Matrix, "m n"], /, *, new_dtype: Any, **params: Any
-) -> Float[Int8Matrix, "m n"] | Declined:
+    w: Float[Int8Matrix, "*stack m n"], /, *, new_dtype: Any, **params: Any
+) -> Float[Int8Matrix, "*stack m n"] | Declined:
     """Another floating dtype is another dtype of the scale."""
     if not jnp.issubdtype(new_dtype, jnp.floating):
         return DECLINE
@@ -141,29 +164,22 @@ def convert(
 
 
 def multiply(
-    w: Float[Int8Matrix, "m n"], s: Float[Array, ""], /, **params: Any
-) -> Float[Int8Matrix, "m n"]:
+    w: Float[Int8Matrix, "*stack m n"], s: Float[Array, ""], /, **params: Any
+) -> Float[Int8Matrix, "*stack m n"]:
     """A multiple of the matrix is a multiple of its scale."""
     return Int8Matrix(values=w.values, scale=ops.mul.bind(w.scale, s, **params))
 
 
 def divide(
-    w: Float[Int8Matrix, "m n"], s: Float[Array, ""], /, **params: Any
-) -> Float[Int8Matrix, "m n"]:
+    w: Float[Int8Matrix, "*stack m n"], s: Float[Array, ""], /, **params: Any
+) -> Float[Int8Matrix, "*stack m n"]:
     """A fraction of the matrix is a fraction of its scale."""
     return Int8Matrix(values=w.values, scale=ops.div.bind(w.scale, s, **params))
 
 
-def negate(w: Float[Int8Matrix, "m n"], /) -> Float[Int8Matrix, "m n"]:
+def negate(w: Float[Int8Matrix, "*stack m n"], /) -> Float[Int8Matrix, "*stack m n"]:
     """The matrix of the negated scale."""
     return Int8Matrix(values=w.values, scale=ops.neg.bind(w.scale))
-
-
-def leafwise(
-    op: ops.UnaryOp, w: Float[Int8Matrix, "m n"], /, **params: Any
-) -> Float[Int8Matrix, "m n"]:
-    """What is an identity on values and acts on each leaf."""
-    return Int8Matrix(values=op.bind(w.values, **params), scale=op.bind(w.scale, **params))
 
 
 def part(
@@ -220,6 +236,8 @@ INT8 = HandlerTable(
     "int8",
     ops.dot_general.to(times_int8),
     ops.dot_general.to(int8_times),
+    ops.dot_general.to(times_stacked_int8),
+    ops.dot_general.to(stacked_int8_times),
     ops.transpose.to(transpose),
     ops.convert_element_type.to(convert),
     ops.mul.to(multiply, commutative=True),
@@ -227,5 +245,4 @@ INT8 = HandlerTable(
     ops.neg.to(negate),
     ops.slice.to(part),
     ops.gather.to(rows),
-    (ops.copy | ops.stop_gradient).to(leafwise),
 )

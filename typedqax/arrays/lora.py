@@ -17,6 +17,7 @@ from typedqax._array import ImplicitArray, aux_field
 from typedqax._declined import DECLINE, Declined
 from typedqax._table import HandlerTable
 from typedqax._value import ArrayValue
+from typedqax.arrays._stacks import stack_times, times_stack, turned, turns
 
 
 class LoraMatrix(ImplicitArray):
@@ -125,19 +126,42 @@ def lora_times(
     return base + contract(far.astype(low.dtype), low, (1, 0), *options)
 
 
+def times_stacked_lora(
+    x: Float[Array, "..."],
+    w: Float[LoraMatrix, "k *stack m n"],
+    /,
+    *,
+    dimension_numbers: DotDimensionNumbers,
+    **params: Any,
+) -> Float[Array, "..."] | Declined:
+    """`x @ w` for each of a stack, as a product under `jax.vmap` is."""
+    return times_stack(x, w, dimension_numbers, params)
+
+
+def stacked_lora_times(
+    w: Float[LoraMatrix, "k *stack m n"],
+    x: Float[Array, "..."],
+    /,
+    *,
+    dimension_numbers: DotDimensionNumbers,
+    **params: Any,
+) -> Float[Array, "..."] | Declined:
+    """`w @ x` for each of a stack, as a product under `jax.vmap` is."""
+    return stack_times(w, x, dimension_numbers, params)
+
+
 def transpose(
-    w: Float[LoraMatrix, "m n"], /, *, permutation: Sequence[int]
-) -> Float[LoraMatrix, "..."]:
+    w: Float[LoraMatrix, "*stack m n"], /, *, permutation: Sequence[int]
+) -> Float[LoraMatrix, "*stack n m"] | Declined:
     """The transposed matrix is the LoRA matrix with its factors exchanged."""
-    if tuple(permutation) == (0, 1):
-        return w
-    flipped = ops.transpose.bind(w.w, permutation=(1, 0))
-    return LoraMatrix(w=flipped, a=w.b, b=w.a, alpha=w.alpha)
+    if not turns(permutation):
+        return DECLINE
+    return LoraMatrix(w=turned(w.w), a=w.b, b=w.a, alpha=w.alpha)
 
 
 def convert(
-    w: Float[LoraMatrix, "m n"], /, *, new_dtype: Any, weak_type: bool = False, **params: Any
-) -> Float[LoraMatrix, "m n"] | Declined:
+    w: Float[LoraMatrix, "*stack m n"], /, *, new_dtype: Any, weak_type: bool, **params: Any
+) -> Float[LoraMatrix, "*stack m n"] | Declined:
     """Another floating dtype, leaf by leaf; an integer matrix has no low-rank update."""
     if not jnp.issubdtype(new_dtype, jnp.floating):
         return DECLINE
@@ -149,22 +173,22 @@ def convert(
 
 
 def multiply(
-    w: Float[LoraMatrix, "m n"], s: Float[Array, ""], /, **params: Any
-) -> Float[LoraMatrix, "m n"]:
+    w: Float[LoraMatrix, "*stack m n"], s: Float[Array, ""], /, **params: Any
+) -> Float[LoraMatrix, "*stack m n"]:
     """A multiple of the matrix: of its base and of one of its factors."""
     base, a = ops.mul.bind(w.w, s, **params), ops.mul.bind(w.a, s.astype(w.a.dtype), **params)
     return LoraMatrix(w=base, a=a, b=w.b, alpha=w.alpha)
 
 
 def divide(
-    w: Float[LoraMatrix, "m n"], s: Float[Array, ""], /, **params: Any
-) -> Float[LoraMatrix, "m n"]:
+    w: Float[LoraMatrix, "*stack m n"], s: Float[Array, ""], /, **params: Any
+) -> Float[LoraMatrix, "*stack m n"]:
     """A fraction of the matrix: of its base and of one of its factors."""
     base, a = ops.div.bind(w.w, s, **params), ops.div.bind(w.a, s.astype(w.a.dtype), **params)
     return LoraMatrix(w=base, a=a, b=w.b, alpha=w.alpha)
 
 
-def negate(w: Float[LoraMatrix, "m n"], /, **params: Any) -> Float[LoraMatrix, "m n"]:
+def negate(w: Float[LoraMatrix, "*stack m n"], /) -> Float[LoraMatrix, "*stack m n"]:
     """The matrix with base and update negated."""
     return LoraMatrix(w=ops.neg.bind(w.w), a=ops.neg.bind(w.a), b=w.b, alpha=w.alpha)
 
@@ -174,14 +198,6 @@ def shift(
 ) -> Float[LoraMatrix, "m n"]:
     """A dense matrix is added to the base."""
     return LoraMatrix(w=ops.add.bind(w.w, x, **params), a=w.a, b=w.b, alpha=w.alpha)
-
-
-def leafwise(
-    op: ops.UnaryOp, w: Float[LoraMatrix, "m n"], /, **params: Any
-) -> Float[LoraMatrix, "m n"]:
-    """What is an identity on values and acts on each leaf."""
-    base, a, b = (op.bind(leaf, **params) for leaf in (w.w, w.a, w.b))
-    return LoraMatrix(w=base, a=a, b=b, alpha=w.alpha)
 
 
 def rows(
@@ -274,6 +290,8 @@ LORA = HandlerTable(
     "lora",
     ops.dot_general.to(times_lora),
     ops.dot_general.to(lora_times),
+    ops.dot_general.to(times_stacked_lora),
+    ops.dot_general.to(stacked_lora_times),
     ops.transpose.to(transpose),
     ops.convert_element_type.to(convert),
     ops.mul.to(multiply, commutative=True),
@@ -285,5 +303,4 @@ LORA = HandlerTable(
     ops.dynamic_slice.to(dynamic_part),
     ops.squeeze.to(single),
     ops.reduce_sum.to(total),
-    (ops.copy | ops.stop_gradient).to(leafwise),
 )

@@ -1,0 +1,85 @@
+"""Contractions with a stack of implicit matrices, as contractions with each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax import Array
+
+from typedqax import ops
+from typedqax._array import ImplicitArray
+from typedqax._declined import DECLINE, Declined
+
+
+def times_stack(
+    x: Array, w: ImplicitArray, dimension_numbers: Any, params: dict[str, Any]
+) -> Array | Declined:
+    """`dot_general(x, w)` for a stack `w`, mapped over its first axis."""
+    (x_axes, w_axes), (x_batch, w_batch) = dimension_numbers
+    if 0 in w_axes:
+        return DECLINE
+    kept = x.ndim - len(x_axes)
+    x_axis, out_axis = _mapped(x_batch, w_batch, kept)
+
+    def dot(x: Array, w: ImplicitArray) -> Array:
+        contracted = _without(x_axis, x_axes), _without(0, w_axes)
+        batch = _without(x_axis, x_batch), _without(0, w_batch)
+        return ops.dot_general.bind(x, w, dimension_numbers=(contracted, batch), **params)
+
+    product: Array = jax.vmap(dot, (x_axis, _stack_axes(w)), out_axis)(x, w)
+    return product
+
+
+def stack_times(
+    w: ImplicitArray, x: Array, dimension_numbers: Any, params: dict[str, Any]
+) -> Array | Declined:
+    """`dot_general(w, x)` for a stack `w`, mapped over its first axis."""
+    (w_axes, x_axes), (w_batch, x_batch) = dimension_numbers
+    if 0 in w_axes:
+        return DECLINE
+    x_axis, out_axis = _mapped(x_batch, w_batch, len(w_batch))
+
+    def dot(w: ImplicitArray, x: Array) -> Array:
+        contracted = _without(0, w_axes), _without(x_axis, x_axes)
+        batch = _without(0, w_batch), _without(x_axis, x_batch)
+        return ops.dot_general.bind(w, x, dimension_numbers=(contracted, batch), **params)
+
+    product: Array = jax.vmap(dot, (_stack_axes(w), x_axis), out_axis)(w, x)
+    return product
+
+
+def _mapped(x_batch: Sequence[int], w_batch: Sequence[int], free: int) -> tuple[int | None, int]:
+    """The axis of `x` that goes with the first of the stack, if any, and where it comes out.
+
+    A batch axis comes out among the batch axes; one that `x` does not have comes out at `free`.
+    """
+    if 0 not in w_batch:
+        return None, free
+    place = list(w_batch).index(0)
+    return x_batch[place], place
+
+
+def _without(gone: int | None, axes: Sequence[int]) -> tuple[int, ...]:
+    """The axes as they are counted once one is gone."""
+    if gone is None:
+        return tuple(axes)
+    return tuple(axis - (axis > gone) for axis in axes if axis != gone)
+
+
+def _stack_axes(w: ImplicitArray) -> Any:
+    """Which leaves of `w` are stacked, as `in_axes`: a field may be shared by the whole stack."""
+    return jax.tree.map(lambda leaf: 0 if leaf.ndim == w.ndim else None, w)
+
+
+def turned(leaf: Array) -> Array:
+    """A matrix, or each of a stack, transposed."""
+    *stack, m, n = range(leaf.ndim)
+    return ops.transpose.bind(leaf, permutation=(*stack, n, m))
+
+
+def turns(permutation: Sequence[int]) -> bool:
+    """Whether a transpose exchanges the last two axes alone."""
+    *stack, m, n = range(len(permutation))
+    return tuple(permutation) == (*stack, n, m)
