@@ -42,7 +42,13 @@ def compiled_once() -> Iterator[None]:
         yield
 
 
-# --- classes -------------------------------------------------------------------------------------
+def transformed(f: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """The transform of `f`, to a type checker a function of anything (a lambda has no types)."""
+    made: Callable[..., Any] = tq.use_implicit_args(f, **options)
+    return made
+
+
+# --- classes ------------------------------------------------------------------------------------
 
 
 class LoraMatrix(tq.ImplicitArray, materialization="allow"):
@@ -93,7 +99,7 @@ class Rows(tq.ImplicitArray, materialization="allow"):
         return jnp.broadcast_to(self.row, (self.count, self.row.shape[0]))
 
 
-# --- handlers ------------------------------------------------------------------------------------
+# --- handlers -----------------------------------------------------------------------------------
 
 
 def times_lora(
@@ -153,7 +159,7 @@ TABLE = tq.HandlerTable(
 )
 
 
-# --- values, and what they stand for --------------------------------------------------------------
+# --- values, and what they stand for -------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from implicit_world import (
+from jax import Array, lax
+from jaxtyping import Float, PRNGKeyArray
+
+import typedqax as tq
+from tests.implicit_world import (
     CASES,
     LoraMatrix,
     Plain,
@@ -17,11 +22,8 @@ from implicit_world import (
     Zeros,
     compiled_once,  # noqa: F401  # a fixture
     numbers,
+    transformed,
 )
-from jax import Array, lax
-from jaxtyping import Float, PRNGKeyArray
-
-import typedqax as tq
 from typedqax._aval import aval_of, batch_shape, batched_fields, derive, describe, field_layouts
 from typedqax._signature import Dense, Operand
 
@@ -51,7 +53,7 @@ class Computed(Bare):
         return jnp.float16
 
 
-# --- which way -----------------------------------------------------------------------------------
+# --- which way ------------------------------------------------------------------------------------
 
 
 @cases
@@ -100,7 +102,8 @@ def test_a_given_dtype_must_be_a_dtype() -> None:
 
 
 def test_class_defaults_stand_in_for_what_is_not_given() -> None:
-    assert (ByDefault().shape, ByDefault().dtype) == ((2, 3), jnp.bfloat16)
+    assert ByDefault().shape == (2, 3)
+    assert ByDefault().dtype == jnp.bfloat16
     assert ByDefault(shape=(4,)).shape == (4,)
     assert ByDefault(dtype=jnp.int8).dtype == jnp.int8
 
@@ -195,9 +198,10 @@ def test_auxiliary_data_takes_part_in_the_derivation() -> None:
 
 def test_shape_follows_a_field_that_is_replaced() -> None:
     value = Plain(jnp.ones(3))
-    assert value.shape == (3,)
+    before = value.shape
     value.inside = jnp.ones((4, 5), jnp.int32)
-    assert (value.shape, value.dtype) == ((4, 5), jnp.int32)
+    assert (before, value.shape) == ((3,), (4, 5))
+    assert value.dtype == jnp.int32
 
 
 def test_shape_and_dtype_of_python_numbers_in_fields_are_jax_s() -> None:
@@ -208,7 +212,7 @@ def test_shape_and_dtype_of_python_numbers_in_fields_are_jax_s() -> None:
 def test_under_x64_dtypes_are_wide() -> None:
     with jax.enable_x64(True):
         assert Bare(shape=(), dtype=float).dtype == np.float64
-        assert Plain(np.ones(3)).dtype == np.float64
+        assert Plain(np.ones(3)).dtype == np.float64  # type: ignore[arg-type]  # numpy
 
 
 def test_keys_are_arrays_of_an_extended_dtype() -> None:
@@ -220,7 +224,7 @@ def test_keys_are_arrays_of_an_extended_dtype() -> None:
 
     value = Keys(jax.random.key(0))
     assert value.shape == (3,)
-    assert jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
+    assert jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
     assert repr(value) == "Keys key<fry>[3](key=key<fry>[])"
 
 
@@ -232,7 +236,7 @@ def test_implicit_arrays_are_never_weakly_typed() -> None:
     assert not dense.weak_type
 
 
-# --- when nothing tells --------------------------------------------------------------------------
+# --- when nothing tells ---------------------------------------------------------------------------
 
 
 def test_without_any_way_the_error_lists_the_ways() -> None:
@@ -246,7 +250,9 @@ def test_without_any_way_the_error_lists_the_ways() -> None:
     with pytest.raises(tq.UninitializedAval) as caught:
         _ = value.shape
     text = str(caught.value)
-    assert text.startswith("the shape and dtype of Nothing are not known: none were given, and its ")
+    assert text.startswith(
+        "the shape and dtype of Nothing are not known: none were given, and its "
+    )
     for way in ("shape=..., dtype=...", "super().__init__", "default_shape", "compute_shape()"):
         assert way in text
 
@@ -275,7 +281,9 @@ def test_a_leafless_array_without_a_shape_is_refused_when_made() -> None:
 
 def test_a_tree_of_axes_has_no_shape_and_says_so() -> None:
     axes = LoraMatrix(0, None, 0)  # type: ignore[arg-type]  # a tree of axes
-    with pytest.raises(tq.ShapeError, match=r"LoraMatrix\.a holds None, not an array.*tree of axes"):
+    with pytest.raises(
+        tq.ShapeError, match=r"LoraMatrix\.a holds None, not an array.*tree of axes"
+    ):
         _ = axes.shape
 
 
@@ -290,7 +298,7 @@ def test_materialize_that_gives_no_array_is_named() -> None:
         _ = Wrong(jnp.ones(2)).shape
 
 
-# --- batch axes ----------------------------------------------------------------------------------
+# --- batch axes -----------------------------------------------------------------------------------
 
 
 def test_axes_in_front_of_those_annotated_are_batch_axes() -> None:
@@ -349,8 +357,15 @@ def test_batch_axes_of_a_nested_array_count() -> None:
 
 def test_a_missing_event_axis_is_an_error_that_names_the_field() -> None:
     value = jax.tree.map(lambda leaf: leaf[0], CASES["lora"].both()[0])
-    for use in (lambda: value.shape, lambda: value.dtype, lambda: value + 1.0):
-        with pytest.raises(tq.ShapeError, match=r"^LoraMatrix\.w has shape \(4,\), which is 1 axis,"):
+    uses: list[Callable[[], Any]] = [
+        lambda: value.shape,
+        lambda: value.dtype,
+        lambda: value + 1.0,
+    ]
+    for use in uses:
+        with pytest.raises(
+            tq.ShapeError, match=r"^LoraMatrix\.w has shape \(4,\), which is 1 axis,"
+        ):
             use()
 
 
@@ -366,7 +381,12 @@ def test_a_given_shape_stays_that_of_one_under_vmap_and_scan() -> None:
     value = Rows(numbers(0, 5, 4), count=3, shape=(5, 3, 4))
     assert value.shape == (5, 3, 4)
     jax.vmap(lambda v: seen.append(v.shape))(value)
-    lax.scan(lambda c, v: (c, seen.append(v.shape)), 0, value)
+
+    def step(carry: int, v: Any) -> tuple[int, None]:
+        seen.append(v.shape)
+        return carry, None
+
+    lax.scan(step, 0, value)
     assert seen == [(3, 4)] * len(seen)
 
 
@@ -376,7 +396,7 @@ def test_a_leafless_shape_is_that_of_its_leaf() -> None:
     assert jax.eval_shape(lambda v: v, value).shape == (5, 3)
 
 
-# --- what is dispatched on -------------------------------------------------------------------------
+# --- what is dispatched on ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -414,7 +434,7 @@ def test_symbolic_sizes_are_shapes() -> None:
     from jax import export
 
     (n,) = export.symbolic_shape("n")
-    f = jax.jit(tq.use_implicit_args(lambda w: w.sum()))
+    f = jax.jit(transformed(lambda w: w.sum()))
     exported = export.export(f)(
         LoraMatrix(
             jax.ShapeDtypeStruct((n, 4), jnp.float32),  # type: ignore[arg-type]  # a struct

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from implicit_world import (
+from jax import Array
+from jaxtyping import Float, Int, Int8, Integer, Shaped
+
+import typedqax as tq
+from tests.implicit_world import (
     CASES,
     LoraMatrix,
     Plain,
@@ -19,11 +24,8 @@ from implicit_world import (
     close,
     compiled_once,  # noqa: F401  # a fixture
     numbers,
+    transformed,
 )
-from jax import Array
-from jaxtyping import Float, Int, Int8, Integer, Shaped
-
-import typedqax as tq
 from typedqax import ops
 
 SAME = numbers(22, 3, 4)
@@ -40,7 +42,7 @@ def f32(*shape: int) -> Array:
     return jnp.zeros(shape, jnp.float32)
 
 
-# --- (a) fields ------------------------------------------------------------------------------------
+# --- (a) fields -----------------------------------------------------------------------------------
 
 
 def test_fields_that_disagree_about_an_axis_say_which_field_bound_it() -> None:
@@ -73,7 +75,7 @@ def test_numpy_arrays_tracers_and_structs_are_checked_too() -> None:
     with pytest.raises(tq.ContractError, match="axis m"):
         LoraMatrix(**{k: np.zeros(s, np.float32) for k, s in bad.items()})  # type: ignore[arg-type]
     with pytest.raises(tq.ContractError, match="axis m"):
-        LoraMatrix(**{k: jax.ShapeDtypeStruct(s, jnp.float32) for k, s in bad.items()})  # type: ignore[arg-type]  # noqa: E501
+        LoraMatrix(**{k: jax.ShapeDtypeStruct(s, jnp.float32) for k, s in bad.items()})  # type: ignore[arg-type]
     with pytest.raises(tq.ContractError, match="axis m"):
         jax.jit(lambda w, a, b: LoraMatrix(w, a, b).w)(*[f32(*s) for s in bad.values()])
 
@@ -92,7 +94,8 @@ def test_array_in_a_field_means_dense_or_implicit() -> None:
         def materialize(self) -> Array:
             return self.x
 
-    for x in (f32(3), np.zeros(3, np.float32), Box(f32(3))):
+    arrays: list[Any] = [f32(3), np.zeros(3, np.float32), Box(f32(3))]
+    for x in arrays:
         Over(x, Box(f32(2)))
     with pytest.raises(tq.ContractError):
         Over(jnp.zeros(3, jnp.int32), f32(2))
@@ -156,9 +159,9 @@ def test_an_annotation_that_cannot_be_read_is_a_signature_error_at_first_use() -
 
 def test_an_annotation_of_an_unknown_name_says_so() -> None:
     class Unknown(tq.ImplicitArray):
-        x: NoSuchName  # type: ignore[name-defined]  # noqa: F821  # that is the mistake
+        x: NoSuchName  # type: ignore[name-defined]  # that is the mistake
 
-        def materialize(self) -> Array:
+        def materialize(self) -> Any:
             return self.x
 
     with pytest.raises(tq.SignatureError, match="'NoSuchName', which does not exist there"):
@@ -181,7 +184,7 @@ def test_a_postponed_annotation_of_a_local_class_is_found() -> None:
     assert Outer(Inner(f32(3))).shape == (3,)
 
 
-# --- (a) materialize -------------------------------------------------------------------------------
+# --- (a) materialize ------------------------------------------------------------------------------
 
 
 def test_materialize_is_checked_against_its_annotation() -> None:
@@ -196,7 +199,8 @@ def test_materialize_is_checked_against_its_annotation() -> None:
         tq.materialize(Forgets(f32(3, 2), f32(4, 2)))
     text = str(caught.value)
     assert text.startswith(
-        'Forgets.materialize gave Array f32[4,3], annotated Float[Array, "m n"], which here is [3,4].'
+        'Forgets.materialize gave Array f32[4,3], annotated Float[Array, "m n"], which here is '
+        "[3,4]."
     )
     assert 'm = 3  from a: Float[Array, "m r"], axis 0 of Array f32[3,2]' in text
     assert 'n = 4  from b: Float[Array, "n r"], axis 0 of Array f32[4,2]' in text
@@ -210,9 +214,13 @@ def test_materialize_is_checked_against_the_given_shape_and_dtype() -> None:
             return self.x
 
     for value in (Lies(f32(3), shape=(4,)), Lies(f32(3), dtype=jnp.int8)):
-        with pytest.raises(tq.ContractError, match=r"^Lies\.materialize gave Array f32\[3\], but this Lies "):
+        with pytest.raises(
+            tq.ContractError, match=r"^Lies\.materialize gave Array f32\[3\], but this Lies "
+        ):
             tq.materialize(value)
-        with pytest.raises(tq.ContractError, match=r"^Lies\.materialize gave Array f32\[3\], but this Lies "):
+        with pytest.raises(
+            tq.ContractError, match=r"^Lies\.materialize gave Array f32\[3\], but this Lies "
+        ):
             tq.use_implicit_args(jnp.sin)(value)
 
 
@@ -232,7 +240,7 @@ def test_materialize_with_batch_axes_is_checked_for_one() -> None:
     assert tq.materialize(value).shape == (7, 3, 4)
 
 
-# --- (b) handlers against their annotations ---------------------------------------------------------
+# --- (b) handlers against their annotations -------------------------------------------------------
 
 
 def run_negated(handler: Any, value: Any) -> Any:
@@ -283,12 +291,14 @@ def test_a_result_of_another_dtype_than_annotated_is_an_error() -> None:
     def low(x: Box, /) -> Float[Array, "..."]:
         return jnp.zeros(x.shape, jnp.int32)
 
-    with pytest.raises(tq.ContractError, match=r"returned Array i32\[3,4\], annotated Float\[Array"):
+    with pytest.raises(
+        tq.ContractError, match=r"returned Array i32\[3,4\], annotated Float\[Array"
+    ):
         run_negated(low, Box(SAME))
 
 
 def test_an_unannotated_result_is_checked_against_the_primitive_alone() -> None:
-    def untyped(x: Box, /):  # type: ignore[no-untyped-def]  # noqa: ANN202  # what is tested
+    def untyped(x: Box, /):  # type: ignore[no-untyped-def]  # what is tested
         return Plain(-x.x)
 
     close(tq.materialize(run_negated(untyped, Box(SAME))), -SAME)
@@ -303,11 +313,13 @@ def test_results_of_several_are_checked_one_by_one() -> None:
         one, two = jnp.split(x.x, 2, axis=axis)
         return Box(one), two  # type: ignore[return-value]  # that is the mistake
 
-    f = lambda x: jnp.split(x, 2)  # noqa: E731
+    f: Callable[..., Any] = lambda x: jnp.split(x, 2)
     good = tq.use_implicit_args(f, handlers=tq.HandlerTable("t", ops.split.to(halves)))
     close(tq.materialize(good(Box(f32(4) + 1.0))), [jnp.ones(2), jnp.ones(2)])
     bad = tq.use_implicit_args(f, handlers=tq.HandlerTable("t", ops.split.to(wrong)))
-    with pytest.raises(tq.ContractError, match=r"returned Array f32\[2\], annotated tuple\[.*Box, .*Box\]"):
+    with pytest.raises(
+        tq.ContractError, match=r"returned Array f32\[2\], annotated tuple\[.*Box, .*Box\]"
+    ):
         bad(Box(f32(4)))
 
 
@@ -315,9 +327,9 @@ def test_a_named_param_is_checked_against_its_annotation() -> None:
     def summed(x: Box, /, *, axes: list[str], **params: Any) -> Array:
         return x.x.sum(0)
 
-    table = tq.HandlerTable("t", ops.reduce_sum.to(summed))
+    table = tq.HandlerTable("t", ops.reduce_sum.to(summed))  # type: ignore[arg-type]  # the mistake
     with pytest.raises(tq.ContractError) as caught:
-        tq.use_implicit_args(lambda x: x.sum(axis=0), handlers=table)(Box(SAME))
+        transformed(lambda x: x.sum(axis=0), handlers=table)(Box(SAME))
     assert str(caught.value).startswith("the param 'axes' of summed (")
     assert "is a tuple of 1, annotated list[str]." in str(caught.value)
 
@@ -327,11 +339,14 @@ def test_numpy_integers_in_params_are_integers() -> None:
         return x.x.sum(axes)
 
     table = tq.HandlerTable("t", ops.reduce_sum.to(summed))
-    f = tq.use_implicit_args(lambda x: jax.lax.reduce_sum(x, (np.int64(0),)), handlers=table)
+    f = transformed(
+        lambda x: jax.lax.reduce_sum_p.bind(x, axes=(np.int64(0),), out_sharding=None),
+        handlers=table,
+    )
     close(f(Box(SAME)), SAME.sum(0))
 
 
-# --- (c) handlers against the primitive -------------------------------------------------------------
+# --- (c) handlers against the primitive -----------------------------------------------------------
 
 
 def test_a_result_of_another_shape_than_the_primitive_gives_is_an_error() -> None:
@@ -350,7 +365,9 @@ def test_a_result_of_another_dtype_than_the_primitive_gives_is_an_error() -> Non
     def low(x: Box, /) -> Array:
         return -x.x.astype(jnp.bfloat16)
 
-    with pytest.raises(tq.ContractError, match=r"returned Array bf16\[3,4\], but neg\(.*\) is Array f32\[3,4\]"):
+    with pytest.raises(
+        tq.ContractError, match=r"returned Array bf16\[3,4\], but neg\(.*\) is Array f32\[3,4\]"
+    ):
         run_negated(low, Box(SAME))
 
 
@@ -360,7 +377,7 @@ def test_the_other_operand_is_not_the_sum_when_shapes_broadcast() -> None:
 
     table = tq.HandlerTable("t", ops.add.to(plus))
     with pytest.raises(tq.ContractError, match=r"returned Array f32\[\], but add\("):
-        tq.use_implicit_args(lambda x: x + 1.0, handlers=table)(Box(SAME))
+        transformed(lambda x: x + 1.0, handlers=table)(Box(SAME))
 
 
 RESULTS: dict[str, tuple[Any, str]] = {
@@ -387,10 +404,10 @@ def test_one_result_where_several_are_due_is_an_error() -> None:
     def one(x: Box, /, **params: Any) -> Any:
         return x.x
 
-    f = tq.use_implicit_args(
-        lambda x: jnp.split(x, 2), handlers=tq.HandlerTable("t", ops.split.to(one))
-    )
-    with pytest.raises(tq.ContractError, match="`split` has several results: return a list or tuple"):
+    f = transformed(lambda x: jnp.split(x, 2), handlers=tq.HandlerTable("t", ops.split.to(one)))
+    with pytest.raises(
+        tq.ContractError, match="`split` has several results: return a list or tuple"
+    ):
         f(Box(f32(4)))
 
 
@@ -398,10 +415,11 @@ def test_too_few_results_are_an_error() -> None:
     def one(x: Box, /, **params: Any) -> Any:
         return [x.x[:2]]
 
-    f = tq.use_implicit_args(
-        lambda x: jnp.split(x, 2), handlers=tq.HandlerTable("t", ops.split.to(one))
-    )
-    with pytest.raises(tq.ContractError, match=r"returned Array f32\[2\], but split\(.* is Array f32\[2\], Array f32\[2"):
+    f = transformed(lambda x: jnp.split(x, 2), handlers=tq.HandlerTable("t", ops.split.to(one)))
+    with pytest.raises(
+        tq.ContractError,
+        match=r"returned Array f32\[2\], but split\(.* is Array f32\[2\], Array f32\[2",
+    ):
         f(Box(f32(4)))
 
 
@@ -465,7 +483,7 @@ def test_an_error_stays_short_and_shows_no_contents() -> None:
     assert "7.125" not in str(caught.value)
 
 
-# --- params (decision 7) ---------------------------------------------------------------------------
+# --- params (decision 7) --------------------------------------------------------------------------
 
 
 def test_a_param_that_is_none_is_dropped_when_the_handler_does_not_name_it() -> None:
@@ -474,15 +492,15 @@ def test_a_param_that_is_none_is_dropped_when_the_handler_does_not_name_it() -> 
 
     table = tq.HandlerTable("t", ops.mul.to(times))
     with tq.materialization("error"):
-        close(tq.use_implicit_args(lambda x: x * SAME, handlers=table)(Box(SAME)), SAME * SAME)
+        close(transformed(lambda x: x * SAME, handlers=table)(Box(SAME)), SAME * SAME)
 
 
 def test_a_param_that_is_not_none_makes_a_handler_decline_that_does_not_name_it() -> None:
     def times(x: Box, y: Array, /, *, dimension_numbers: Any) -> Array:
         raise AssertionError("it must not be called with a param that it does not know")
 
-    table = tq.HandlerTable("t", ops.dot_general.to(times))
-    f = tq.use_implicit_args(lambda x: jnp.matmul(x, SAME.T, precision="highest"), handlers=table)
+    table = tq.HandlerTable("t", ops.dot_general.to(times))  # type: ignore[arg-type]  # the mistake
+    f = transformed(lambda x: jnp.matmul(x, SAME.T, precision="highest"), handlers=table)
     close(f(Box(SAME)), SAME @ SAME.T)
 
 
@@ -490,8 +508,8 @@ def test_the_report_says_which_param_made_a_handler_decline() -> None:
     def times(x: Box, y: Array, /, *, dimension_numbers: Any) -> Array:
         raise AssertionError
 
-    table = tq.HandlerTable("t", ops.dot_general.to(times))
-    f = tq.use_implicit_args(lambda x: jnp.matmul(x, SAME.T, precision="highest"), handlers=table)
+    table = tq.HandlerTable("t", ops.dot_general.to(times))  # type: ignore[arg-type]  # the mistake
+    f = transformed(lambda x: jnp.matmul(x, SAME.T, precision="highest"), handlers=table)
     with tq.materialization("error"), pytest.raises(tq.MaterializationError) as caught:
         f(Box(SAME))
     assert "declined" in str(caught.value)
@@ -514,11 +532,11 @@ def test_params_are_passed_on_to_one_who_takes_them_all() -> None:
         return ops.reduce_sum.bind(x.x, **params)
 
     table = tq.HandlerTable("t", ops.reduce_sum.to(summed))
-    close(tq.use_implicit_args(lambda x: x.sum(axis=1), handlers=table)(Box(SAME)), SAME.sum(1))
+    close(transformed(lambda x: x.sum(axis=1), handlers=table)(Box(SAME)), SAME.sum(1))
     assert seen[0]["axes"] == (1,)
 
 
-# --- switched off ----------------------------------------------------------------------------------
+# --- switched off ---------------------------------------------------------------------------------
 
 
 def test_checks_can_be_switched_off_for_a_block() -> None:

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from implicit_world import Plain, compiled_once  # noqa: F401  # a fixture
 from jax import lax
 
 import typedqax as tq
+from tests.implicit_world import Plain, compiled_once, transformed  # noqa: F401  # a fixture
 from typedqax import _jax
 
 
@@ -41,7 +41,9 @@ def test_a_key_s_dtype_names_its_implementation(impl: str) -> None:
 
 def test_avals_are_shown_as_jax_shows_them() -> None:
     for array in (jnp.zeros((3, 4)), jnp.zeros((), jnp.bfloat16), jax.random.key(0)):
-        assert _jax.short_aval(array.shape, array.dtype) == jax.typeof(array).str_short(short_dtypes=True)
+        assert _jax.short_aval(array.shape, array.dtype) == jax.typeof(array).str_short(
+            short_dtypes=True
+        )
 
 
 def test_out_avals_are_those_of_the_primitive() -> None:
@@ -104,7 +106,7 @@ def test_a_source_info_names_the_user_s_line() -> None:
 
 
 def test_compiled_programs_name_the_user_s_file_and_not_this_package() -> None:
-    f = jax.jit(tq.use_implicit_args(lambda x: jnp.sin(x) @ x.T))
+    f = jax.jit(transformed(lambda x: jnp.sin(x) @ x.T))
     text = f.lower(Plain(jnp.ones((2, 2)))).as_text(debug_info=True)
     assert Path(__file__).name in text
     for module in Path(tq.__file__).parent.glob("_*.py"):
@@ -132,7 +134,8 @@ def test_a_closed_jaxpr_without_consts_is_the_same_object_each_time() -> None:
 
 
 def test_shapes_are_canonical() -> None:
-    shape = _jax.canonical_shape(np.array([2, 3]))
+    sizes: Any = np.array([2, 3])
+    shape = _jax.canonical_shape(sizes)
     assert shape == (2, 3)
     assert all(type(size) is int for size in shape)
 

@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from implicit_world import close, compiled_once, numbers  # noqa: F401  # a fixture
 from jax import Array, lax
 from jaxtyping import Float
 
 import typedqax as tq
+from tests.implicit_world import close, compiled_once, numbers, transformed  # noqa: F401  # a fixture
 from typedqax import ops
 
 SAME = numbers(22, 3, 4)
@@ -59,11 +59,12 @@ def here() -> int:
     return frame.f_back.f_lineno
 
 
-# --- what is said ----------------------------------------------------------------------------------
+# --- what is said ---------------------------------------------------------------------------------
 
 
 def test_the_warning_says_what_where_how_large_why_and_what_to_do() -> None:
-    f = tq.use_implicit_args(lambda x: jnp.sin(x)); line = here()  # noqa: E702  # one line
+    f = transformed(lambda x: jnp.sin(x))
+    line = here()  # one line
     (warning,) = caught_by(lambda: f(Loud(SAME)))
     assert warning.category is tq.MaterializationWarning
     assert str(warning.message) == (
@@ -101,7 +102,7 @@ def test_the_warning_says_which_handlers_declined() -> None:
 
 
 def test_the_warning_shows_every_operand() -> None:
-    f = tq.use_implicit_args(lambda x, w: x @ w)
+    f = transformed(lambda x, w: x @ w)
     (warning,) = caught_by(lambda: f(numbers(0, 2, 3), Loud(SAME)))
     assert "for dot_general(Array f32[2,3], Loud f32[3,4]) at" in str(warning.message)
 
@@ -131,7 +132,9 @@ def test_each_class_and_each_primitive_has_a_warning_of_its_own() -> None:
     def f(x: Array, y: Array) -> Any:
         return jnp.sin(x), jnp.cos(x), jnp.sin(y)
 
-    messages = [str(m.message) for m in caught_by(lambda: tq.use_implicit_args(f)(Loud(SAME), Other(SAME)))]
+    messages = [
+        str(m.message) for m in caught_by(lambda: tq.use_implicit_args(f)(Loud(SAME), Other(SAME)))
+    ]
     assert [m.split(" at ")[0] for m in messages] == [
         "Loud f32[3,4] became dense (48 B) for sin(Loud f32[3,4])",
         "Loud f32[3,4] became dense (48 B) for cos(Loud f32[3,4])",
@@ -143,13 +146,13 @@ def test_sizes_are_shown_for_people() -> None:
     shapes = {(16,): "64 B", (1024,): "4.0 KiB", (1024, 1024): "4.0 MiB"}
     for shape, text in shapes.items():
         value = Loud(jax.ShapeDtypeStruct(shape, jnp.float32))  # type: ignore[arg-type]  # a struct
-        (warning,) = caught_by(lambda v=value: jax.eval_shape(tq.use_implicit_args(jnp.sin), v))  # type: ignore[misc]  # noqa: E501  # a default binds it
+        (warning,) = caught_by(lambda v=value: jax.eval_shape(tq.use_implicit_args(jnp.sin), v))  # type: ignore[misc]  # a default binds it
         assert f"became dense ({text})" in str(warning.message)
 
 
 def test_the_warning_comes_again_when_a_jitted_function_is_traced_again_from_a_cache() -> None:
     inner = jax.jit(lambda x: jnp.sin(x))
-    traced_anew = lambda: jax.make_jaxpr(lambda x: tq.use_implicit_args(inner)(x))(Loud(SAME))  # noqa: E731
+    traced_anew = lambda: jax.make_jaxpr(lambda x: tq.use_implicit_args(inner)(x))(Loud(SAME))
     first, second = caught_by(traced_anew), caught_by(traced_anew)
     assert [str(m.message) for m in first] == [str(m.message) for m in second]
     assert len(first) == 1
@@ -169,7 +172,7 @@ def test_no_array_contents_are_shown() -> None:
     assert "7.125" not in str(warning.message)
 
 
-# --- the three policies ----------------------------------------------------------------------------
+# --- the three policies ---------------------------------------------------------------------------
 
 
 def test_a_class_that_allows_it_says_nothing() -> None:
@@ -195,7 +198,8 @@ def test_allow_silences_a_block() -> None:
 
 
 def test_error_forbids_it_in_a_block_and_says_what_to_do() -> None:
-    f = tq.use_implicit_args(lambda x: jnp.sin(x)); line = here()  # noqa: E702  # one line
+    f = transformed(lambda x: jnp.sin(x))
+    line = here()  # one line
     with tq.materialization("error"), pytest.raises(tq.MaterializationError) as caught:
         f(Loud(SAME))
     assert str(caught.value) == (
@@ -309,7 +313,9 @@ def test_a_policy_is_seen_through_the_cache_of_a_jitted_function() -> None:
 
 
 def test_a_policy_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^materialization\('never'\): the policy is one of 'warn', "):
+    with pytest.raises(
+        ValueError, match=r"^materialization\('never'\): the policy is one of 'warn', "
+    ):
         tq.materialization("never")  # type: ignore[arg-type]  # that is the mistake
 
 
@@ -323,14 +329,16 @@ def test_a_string_for_a_set_of_primitives_is_refused() -> None:
         tq.materialization("allow", allow="sin")
 
 
-# --- classes that must not become dense --------------------------------------------------------------
+# --- classes that must not become dense -----------------------------------------------------------
 
 
 def test_a_strict_class_names_the_handler_to_write() -> None:
     with pytest.raises(tq.MaterializationError) as caught:
         tq.use_implicit_args(jnp.sin)(Strict(SAME))
     text = str(caught.value)
-    assert text.startswith("Strict f32[3,4] would have become dense (48 B) for sin(Strict f32[3,4])")
+    assert text.startswith(
+        "Strict f32[3,4] would have become dense (48 B) for sin(Strict f32[3,4])"
+    )
     assert text.splitlines()[-1] == (
         'Strict is defined with materialization="error", since its dense form loses meaning: write '
         "a handler with ops.sin.to(...), or call tq.materialize(...) where dense is meant."
@@ -352,19 +360,24 @@ def test_materialize_asked_for_is_always_allowed_and_never_said() -> None:
         assert caught_by(lambda: close(tq.materialize(Loud(SAME)), SAME)) == []
         close(tq.materialize(Strict(SAME)), SAME)
         close(Strict(SAME).materialize(), SAME)
-        f = tq.use_implicit_args(lambda x: tq.materialize(x) * 2.0)
+        f = transformed(lambda x: tq.materialize(x) * 2.0)
         close(f(Loud(SAME)), SAME * 2.0)
 
 
 def test_materialize_asked_for_inside_the_transform_is_never_said() -> None:
-    f = tq.use_implicit_args(lambda x: tq.materialize(x) * x.materialize())
+    f = transformed(lambda x: tq.materialize(x) * x.materialize())
     assert caught_by(lambda: close(f(Loud(SAME)), SAME * SAME)) == []
     close(f(Strict(SAME)), SAME * SAME)
 
 
+def _scalar_like(x: Any) -> Any:
+    cls: Any = type(x)
+    return cls(SAME[0, 0])
+
+
 NUMBERS: dict[str, Callable[[Any], Any]] = {
     "numpy": np.asarray,
-    "float": lambda x: float(x[0, 0]) if not tq.is_implicit(x) else float(type(x)(SAME[0, 0])),
+    "float": lambda x: float(x[0, 0]) if not tq.is_implicit(x) else float(_scalar_like(x)),
     "item": lambda x: x.item(0),
     "tolist": lambda x: x.tolist(),
     "operator": lambda x: x + 1.0,
@@ -384,7 +397,7 @@ def test_joins_say_that_branches_disagree() -> None:
     def negate(x: Loud, /) -> Loud:
         return Loud(-x.x)
 
-    f = tq.use_implicit_args(
+    f = transformed(
         lambda x: lax.cond(True, lambda v: -v, lambda v: SAME, x),
         handlers=tq.HandlerTable("t", ops.neg.to(negate)),
     )
@@ -403,7 +416,7 @@ def test_a_strict_class_runs_through_custom_rules_by_its_handlers() -> None:
     close(tq.materialize(result), jax.nn.relu(SAME))
 
 
-# --- before the last resort ------------------------------------------------------------------------
+# --- before the last resort -----------------------------------------------------------------------
 
 
 def test_any_primitive_is_asked_before_materialization() -> None:
@@ -414,7 +427,7 @@ def test_any_primitive_is_asked_before_materialization() -> None:
         return op.bind(x.x, **params)
 
     table = tq.HandlerTable("t", ops.any_primitive.to(last))
-    f = tq.use_implicit_args(lambda x: (jnp.sin(x), x.sum()), handlers=table)
+    f = transformed(lambda x: (jnp.sin(x), x.sum()), handlers=table)
     with tq.materialization("error"):
         close(f(Loud(SAME)), (jnp.sin(SAME), SAME.sum()))
     assert seen == ["sin", "reduce_sum"]

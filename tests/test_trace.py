@@ -12,7 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from implicit_world import (
+from jax import Array, lax
+from jaxtyping import Float, Float32, Int, Shaped
+
+import typedqax as tq
+from tests.implicit_world import (
     CASES,
     TABLE,
     LoraMatrix,
@@ -23,11 +27,8 @@ from implicit_world import (
     close,
     compiled_once,  # noqa: F401  # a fixture
     numbers,
+    transformed,
 )
-from jax import Array, lax
-from jaxtyping import Float, Float32, Int, Shaped
-
-import typedqax as tq
 from typedqax import ops
 from typedqax._trace import ImplicitTrace, ImplicitTracer, enclosing_trace, running_handler
 
@@ -44,12 +45,12 @@ class Box(tq.ImplicitArray, materialization="allow"):
 class SubBox(Box): ...
 
 
-class Chosen(Exception):  # noqa: N818  # what a handler raises to say that it was chosen
+class Chosen(Exception):  # what a handler raises to say that it was chosen
     pass
 
 
 def chooser(name: str, annotation: Any) -> Callable[..., Any]:
-    def handler(x, /, **params):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202  # set below
+    def handler(x, /, **params):  # type: ignore[no-untyped-def]  # set below
         raise Chosen(name)
 
     handler.__name__ = handler.__qualname__ = name
@@ -66,7 +67,7 @@ def chosen(table: tq.HandlerTable, value: Any, f: Callable[..., Any] = jnp.negat
     return ""
 
 
-# --- which handler ---------------------------------------------------------------------------------
+# --- which handler --------------------------------------------------------------------------------
 
 SPECIFIC = {
     "subclass before base": ([Box, SubBox], SubBox(SAME), 1),
@@ -162,9 +163,7 @@ def test_the_handler_does_not_depend_on_the_transformation_inside(
         "t", ops.neg.to(chooser("size", Float[Box, "3 n"])), ops.neg.to(chooser("any", Box))
     )
     if inner is INNER["grad"]:
-        table = tq.HandlerTable(
-            "t", ops.neg.to(chooser("size", Float[tq.ImplicitArray, "3 n"]))
-        )
+        table = tq.HandlerTable("t", ops.neg.to(chooser("size", Float[tq.ImplicitArray, "3 n"])))
     if inner is INNER["custom_vjp"]:
         inner.defvjp(lambda x: (-x, None), lambda _, ct: (ct,))  # type: ignore[attr-defined]
     if inner is INNER["custom_jvp"]:
@@ -204,7 +203,7 @@ def test_commutative_handlers_are_given_their_operands_in_their_order() -> None:
         return x.x * y
 
     table = tq.HandlerTable("t", ops.mul.to(minus, commutative=True))
-    f = tq.use_implicit_args(lambda x: (x * SAME, SAME * x), handlers=table)
+    f = transformed(lambda x: (x * SAME, SAME * x), handlers=table)
     one, other = f(Box(SAME))
     close((one, other), (SAME * SAME, SAME * SAME))
     assert [cls for cls, _ in seen] == [Box, Box]
@@ -216,7 +215,7 @@ def test_variadic_handlers_take_any_number_of_operands() -> None:
         return jnp.concatenate(dense, dimension)
 
     table = tq.HandlerTable("t", ops.concatenate.to(stacked))
-    f = tq.use_implicit_args(lambda x: jnp.concatenate([x, SAME, x]), handlers=table)
+    f = transformed(lambda x: jnp.concatenate([x, SAME, x]), handlers=table)
     with tq.materialization("error"):
         close(f(Box(SAME)), jnp.concatenate([SAME, SAME, SAME]))
 
@@ -229,14 +228,16 @@ def test_a_group_s_handler_is_given_the_op_first() -> None:
         return op.bind(x.x, y, **params)
 
     table = tq.HandlerTable("t", (ops.mul | ops.div).to(either))
-    tq.use_implicit_args(lambda x: (x * SAME) / SAME + x / SAME, handlers=table)(Box(SAME))
+    transformed(lambda x: (x * SAME) / SAME + x / SAME, handlers=table)(Box(SAME))
     assert seen == [ops.mul, ops.div]
 
 
-# --- declining -------------------------------------------------------------------------------------
+# --- declining ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("declines", [tq.DECLINE, NotImplemented], ids=["DECLINE", "NotImplemented"])
+@pytest.mark.parametrize(
+    "declines", [tq.DECLINE, NotImplemented], ids=["DECLINE", "NotImplemented"]
+)
 def test_after_a_handler_that_declines_the_next_most_specific_runs(declines: Any) -> None:
     ran = []
 
@@ -268,19 +269,21 @@ def test_a_handler_that_says_it_never_declines_may_not() -> None:
     table = tq.HandlerTable("t", ops.neg.to(never))
     with pytest.raises(tq.ContractError) as caught:
         tq.use_implicit_args(jnp.negative, handlers=table)(Box(SAME))
-    assert "declined, but its return annotation does not say that it may: Array" in str(caught.value)
+    assert "declined, but its return annotation does not say that it may: Array" in str(
+        caught.value
+    )
     assert "Annotate the result as `... | typedqax.Declined`." in str(caught.value)
 
 
 def test_an_unannotated_handler_may_decline() -> None:
-    def untyped(x: Box, /):  # type: ignore[no-untyped-def]  # noqa: ANN202  # what is tested
+    def untyped(x: Box, /):  # type: ignore[no-untyped-def]  # what is tested
         return NotImplemented
 
     table = tq.HandlerTable("t", ops.neg.to(untyped))
     close(tq.use_implicit_args(jnp.negative, handlers=table)(Box(SAME)), -SAME)
 
 
-# --- where handlers and materialize run -------------------------------------------------------------
+# --- where handlers and materialize run -----------------------------------------------------------
 
 
 def test_a_handler_is_given_the_arrays_themselves() -> None:
@@ -324,7 +327,7 @@ def test_user_code_that_binds_primitives_may_tell_the_shape() -> None:
         def materialize(self) -> Array:
             return self.x.reshape(self.shape)
 
-    f = lambda x: jnp.sum(jnp.sin(x))  # noqa: E731
+    f: Callable[..., Any] = lambda x: jnp.sum(jnp.sin(x))
     for run in (f, jax.jit(f), jax.grad(f), jax.jit(jax.grad(f))):
         close(tq.materialize(tq.use_implicit_args(run)(ByCode(SAME))), run(SAME))
     close(jax.grad(tq.use_implicit_args(f))(ByCode(SAME)).x, jax.grad(f)(SAME))
@@ -345,7 +348,9 @@ def test_a_handler_s_own_operations_use_the_handlers_of_the_run() -> None:
     ran = []
 
     def negate(x: Box, /) -> Array:
-        return ops.sin.bind(Zeros(shape=x.shape, dtype=x.dtype)).materialize() - x.x  # type: ignore[attr-defined]  # noqa: E501
+        sine_of_zeros: Any = ops.sin.bind(Zeros(shape=x.shape, dtype=x.dtype))
+        dense: Array = tq.materialize(sine_of_zeros)
+        return -x.x + dense
 
     def sine(z: Zeros, /) -> Zeros:
         ran.append("sin")
@@ -358,7 +363,7 @@ def test_a_handler_s_own_operations_use_the_handlers_of_the_run() -> None:
 
 def test_infinite_recursion_of_a_handler_is_python_s_own_error() -> None:
     def again(x: Box, /) -> Array:
-        return tq.default_handler(ops.neg, Box(x.x))  # type: ignore[no-any-return]
+        return tq.default_handler(ops.neg, Box(x.x))
 
     table = tq.HandlerTable("t", ops.neg.to(again))
     with pytest.raises(RecursionError):
@@ -371,7 +376,7 @@ def test_default_handler_on_nested_operands_goes_on() -> None:
 
     def negate(x: Box, /) -> Array:
         ran.append(1)
-        return tq.default_handler(ops.neg, x)  # type: ignore[no-any-return]
+        return tq.default_handler(ops.neg, x)
 
     table = tq.HandlerTable("t", ops.neg.to(negate))
     close(tq.use_implicit_args(jnp.negative, handlers=table)(Box(Plain(SAME))), -SAME)
@@ -391,15 +396,14 @@ def test_default_handler_under_jit_inside_a_handler_is_a_new_call() -> None:
     close(tq.use_implicit_args(jnp.negative, handlers=table)(Box(SAME)), -SAME)
 
 
-# --- tracers ---------------------------------------------------------------------------------------
+# --- tracers --------------------------------------------------------------------------------------
 
 
 def test_a_tracer_has_the_class_shape_and_dtype_of_its_array() -> None:
     def f(w: Any) -> None:
         assert type(w) is ImplicitTracer
-        assert isinstance(w, LoraMatrix)
-        assert isinstance(w, jax.Array)
-        assert isinstance(w, jax.core.Tracer)
+        for cls in (LoraMatrix, tq.ImplicitArray, jax.Array, jax.core.Tracer):
+            assert isinstance(w, cls)
         assert (w.shape, w.dtype, w.ndim, w.size) == ((3, 4), jnp.float32, 2, 12)
         assert w.aval.str_short() == "float32[3,4]"
         assert len(w) == 3
@@ -417,13 +421,13 @@ def test_an_attribute_that_neither_arrays_nor_the_class_have_is_an_attribute_err
 
 
 def test_a_value_dependent_branch_on_an_implicit_array_is_decided_when_it_is_concrete() -> None:
-    f = tq.use_implicit_args(lambda w: 1.0 if (w > 0).all() else 2.0)
+    f = transformed(lambda w: 1.0 if (w > 0).all() else 2.0)
     assert f(Plain(jnp.ones(3))) == 1.0
     assert f(Plain(-jnp.ones(3))) == 2.0
 
 
 def test_jax_s_own_message_tells_of_a_branch_on_a_traced_value() -> None:
-    f = tq.use_implicit_args(lambda w: 1.0 if (w > 0).all() else 2.0)
+    f = transformed(lambda w: 1.0 if (w > 0).all() else 2.0)
     with pytest.raises(jax.errors.TracerBoolConversionError):
         jax.jit(f)(Plain(jnp.ones(3)))
 
@@ -447,7 +451,7 @@ def test_concrete_results_of_materialization_are_not_wrapped() -> None:
 
 
 def test_compile_time_evaluation_works_inside() -> None:
-    def f(w: Any) -> Array:
+    def f(w: Any) -> Any:
         with jax.ensure_compile_time_eval():
             n = int(jnp.arange(4).sum())
         return w * float(n)
@@ -458,7 +462,7 @@ def test_compile_time_evaluation_works_inside() -> None:
 
 def test_what_is_staged_is_what_the_handlers_stage() -> None:
     value, _ = CASES["lora"].both()
-    f = tq.use_implicit_args(lambda x, w: x @ w.T.T, handlers=TABLE)
+    f = transformed(lambda x, w: x @ w.T.T, handlers=TABLE)
     with tq.materialization("error"):
         jaxpr = jax.make_jaxpr(f)(numbers(0, 2, 3), value)
     staged = [eqn.primitive.name for eqn in jaxpr.eqns]
@@ -471,19 +475,19 @@ def test_einsum_reaches_the_handler_of_dot_general() -> None:
     value, dense = CASES["lora"].both()
     x = numbers(0, 5, 2, 3)
     for spec in ("abm,mn->abn", "...m,mn->...n"):
-        f = tq.use_implicit_args(lambda x, w, s=spec: jnp.einsum(s, x, w), handlers=TABLE)
+        f = transformed(lambda x, w, s=spec: jnp.einsum(s, x, w), handlers=TABLE)
         with tq.materialization("error"):
             close(f(x, value), jnp.einsum(spec, x, dense))
 
 
 def test_a_dense_function_beside_implicit_arrays_stays_one_call() -> None:
     inner = jax.jit(lambda x: jnp.sin(x) * 2.0)
-    jaxpr = jax.make_jaxpr(tq.use_implicit_args(lambda w, x: inner(x)))(Plain(SAME), SAME)
+    jaxpr = jax.make_jaxpr(transformed(lambda w, x: inner(x)))(Plain(SAME), SAME)
     assert [eqn.primitive.name for eqn in jaxpr.eqns] == ["jit"]
     assert not any(isinstance(v, ImplicitTrace) for v in jax.tree.leaves(jaxpr))
 
 
-# --- dtypes ----------------------------------------------------------------------------------------
+# --- dtypes ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -492,15 +496,20 @@ def test_a_dense_function_beside_implicit_arrays_stays_one_call() -> None:
 )  # fmt: skip
 def test_every_dtype_passes_through(dtype: Any) -> None:
     dense = jnp.array([[0, 1], [1, 0]]).astype(dtype)
-    f = lambda x: (x.astype(jnp.complex64), x.T, x[0], jnp.where(x == x, x, x))  # noqa: E731
-    wide = lambda tree: jax.tree.map(lambda a: a.astype(jnp.complex64), tree)  # noqa: E731
+    f: Callable[..., Any] = lambda x: (
+        x.astype(jnp.complex64),
+        x.T,
+        x[0],
+        jnp.where(x != x.T, x, x),
+    )
+    wide: Callable[..., Any] = lambda tree: jax.tree.map(lambda a: a.astype(jnp.complex64), tree)
     close(wide(tq.materialize(tq.use_implicit_args(f)(Plain(dense)))), wide(f(dense)))
 
 
 def test_x64_values_keep_their_width() -> None:
     with jax.enable_x64(True):
         value = Plain(jnp.ones(3, jnp.float64))
-        result = tq.use_implicit_args(lambda x: x * 2.0)(value)
+        result = transformed(lambda x: x * 2.0)(value)
         assert result.dtype == jnp.float64
 
 
@@ -513,7 +522,7 @@ def test_keys_pass_through(impl: str) -> None:
             return self.key
 
     key = jax.random.key(1, impl=impl)
-    f = lambda k: jax.random.normal(jax.random.fold_in(k, 1), (3,))  # noqa: E731
+    f: Callable[..., Any] = lambda k: jax.random.normal(jax.random.fold_in(k, 1), (3,))
     close(tq.use_implicit_args(f)(Keys(key)), f(key))
 
 
@@ -526,7 +535,7 @@ def test_integer_leaves_have_float0_gradients() -> None:
             return self.values.astype(self.scale.dtype) * self.scale
 
     values, scale = jnp.array([1, 2, 3], jnp.int8), jnp.array([0.5, 1.0, 2.0])
-    loss = lambda w: jnp.sum(jax.nn.relu(w) ** 2)  # noqa: E731
+    loss: Callable[..., Any] = lambda w: jnp.sum(jax.nn.relu(w) ** 2)
     gradient = jax.grad(tq.use_implicit_args(loss), allow_int=True)(Quantized(values, scale))
     assert gradient.values.dtype == jax.dtypes.float0
     expected = jax.grad(lambda s: loss(values.astype(jnp.float32) * s))(scale)
@@ -535,12 +544,12 @@ def test_integer_leaves_have_float0_gradients() -> None:
 
 def test_weak_types_of_dense_values_stay_as_they_are() -> None:
     value = Plain(jnp.ones(2, jnp.bfloat16))
-    result = tq.use_implicit_args(lambda x, s: (x * s, s * 2.0))(value, jnp.asarray(2.0))
+    result = transformed(lambda x, s: (x * s, s * 2.0))(value, jnp.asarray(2.0))
     assert result[0].dtype == jnp.bfloat16
     assert result[1].weak_type
 
 
-# --- what is kept alive ------------------------------------------------------------------------------
+# --- what is kept alive ---------------------------------------------------------------------------
 
 
 def test_a_jitted_function_that_ran_here_can_be_collected() -> None:
@@ -557,7 +566,7 @@ def test_a_jitted_function_that_ran_here_can_be_collected() -> None:
 def test_a_value_that_was_used_can_be_collected() -> None:
     value = Rows(numbers(0, 4), count=3)
     alive = weakref.ref(value.row)
-    tq.use_implicit_args(lambda w: jnp.sin(w))(value)
+    transformed(lambda w: jnp.sin(w))(value)
     del value
     gc.collect()
     assert alive() is None

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from implicit_world import CASES, LoraMatrix, Rows, Zeros, compiled_once  # noqa: F401  # a fixture
 from jax import Array
 from jax.sharding import PartitionSpec
 from jaxtyping import Float
 
 import typedqax as tq
+from tests.implicit_world import (
+    CASES,
+    LoraMatrix,
+    Rows,
+    Zeros,
+    compiled_once,  # noqa: F401  # a fixture
+    transformed,
+)
 from typedqax._value import (
     ImplicitValue,
     auxiliary_data,
@@ -36,7 +44,7 @@ class Pair(tq.ImplicitArray, materialization="allow"):
         return self.left + self.right
 
 
-# --- fields --------------------------------------------------------------------------------------
+# --- fields ---------------------------------------------------------------------------------------
 
 
 def test_fields_are_children_unless_they_are_auxiliary() -> None:
@@ -57,7 +65,7 @@ def test_a_subclass_has_the_fields_of_its_bases_first() -> None:
 
 
 def test_child_values_are_the_array_fields_in_order() -> None:
-    assert child_values(Pair(1.0, "n", 2.0)) == (("left", 1.0), ("right", 2.0))  # type: ignore[arg-type]  # noqa: E501  # numbers serve
+    assert child_values(Pair(1.0, "n", 2.0)) == (("left", 1.0), ("right", 2.0))  # type: ignore[arg-type]  # numbers serve
 
 
 def test_with_children_replaces_fields_and_checks_nothing() -> None:
@@ -69,7 +77,7 @@ def test_with_children_replaces_fields_and_checks_nothing() -> None:
     assert value.w.shape == (3, 4)
 
 
-# --- the pytree ----------------------------------------------------------------------------------
+# --- the pytree -----------------------------------------------------------------------------------
 
 
 @cases
@@ -126,7 +134,7 @@ def test_tree_map_over_two_arrays_pairs_their_fields() -> None:
 
 
 def test_other_auxiliary_data_is_another_tree() -> None:
-    one, other = CASES["lora"].both()[0], LoraMatrix(*CASES["lora"].make(0), 2.0)
+    one, other = CASES["lora"].both()[0], dataclasses.replace(CASES["lora"].both()[0], alpha=2.0)
     assert jax.tree.structure(one) != jax.tree.structure(other)
     with pytest.raises(ValueError, match="different pytree metadata"):
         jax.tree.map(jnp.add, one, other)
@@ -161,11 +169,11 @@ def test_a_derived_shape_is_no_part_of_the_tree() -> None:
     assert jax.tree.structure(one) == jax.tree.structure(other)
 
 
-# --- trees of axes, specs and masks ----------------------------------------------------------------
+# --- trees of axes, specs and masks ---------------------------------------------------------------
 
 
 def test_a_class_serves_as_a_tree_of_specs() -> None:
-    specs = LoraMatrix(PartitionSpec("x", None), PartitionSpec("x"), None, 0.5)  # type: ignore[arg-type]  # noqa: E501  # a tree of specs
+    specs = LoraMatrix(PartitionSpec("x", None), PartitionSpec("x"), None, 0.5)  # type: ignore[arg-type]  # a tree of specs
     leaves = jax.tree.leaves(specs, is_leaf=lambda s: isinstance(s, PartitionSpec))
     assert leaves == [PartitionSpec("x", None), PartitionSpec("x")]
 
@@ -180,14 +188,14 @@ def test_a_class_serves_as_a_mask() -> None:
 
 def test_a_tree_of_axes_is_a_prefix_of_one_of_arrays() -> None:
     axes = LoraMatrix(None, 0, -1, 0.5)  # type: ignore[arg-type]  # a tree of axes
-    stacked = LoraMatrix(*CASES["lora"].make(0), 0.5)
+    stacked = CASES["lora"].build(*CASES["lora"].make(0))
     spread = jax.tree.map(
         lambda axis, leaf: (axis, leaf.ndim), axes, stacked, is_leaf=lambda x: x is None
     )
     assert (spread.w, spread.a, spread.b) == ((None, 2), (0, 2), (-1, 2))
 
 
-# --- telling one -----------------------------------------------------------------------------------
+# --- telling one ----------------------------------------------------------------------------------
 
 
 def test_is_implicit_tells_implicit_arrays_from_dense_ones() -> None:
@@ -197,7 +205,7 @@ def test_is_implicit_tells_implicit_arrays_from_dense_ones() -> None:
 
 
 def test_is_implicit_holds_inside_the_transform_too() -> None:
-    seen = []
+    seen: list[tuple[bool, ...]] = []
 
     def f(w: Any, x: Any) -> None:
         seen.append((tq.is_implicit(w), tq.is_implicit(x), isinstance(w, LoraMatrix)))
@@ -210,7 +218,7 @@ def test_is_implicit_holds_inside_the_transform_too() -> None:
 def test_is_value_tells_the_array_itself_from_the_tracer_that_stands_for_it() -> None:
     seen = []
     value, _ = CASES["lora"].both()
-    tq.use_implicit_args(lambda w: seen.append(is_value(w)))(value)
+    transformed(lambda w: seen.append(is_value(w)))(value)
     assert seen == [False]
     assert is_value(value)
 
