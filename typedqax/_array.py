@@ -37,7 +37,6 @@ from typedqax._value import (
     EXTENT,
     FieldNames,
     ImplicitValue,
-    child_values,
     field_names,
     is_value,
     register_pytree,
@@ -92,9 +91,16 @@ def _is_hidden_member(name: str) -> bool:
     return not name.startswith("_") and (hasattr(jax.Array, name) or name in _OWN_MEMBERS)
 
 
-_OWN_MEMBERS = frozenset({
-    "aval", "default_dtype", "default_shape", "compute_dtype", "compute_shape", "materialize",
-})
+_OWN_MEMBERS = frozenset(
+    {
+        "aval",
+        "default_dtype",
+        "default_shape",
+        "compute_dtype",
+        "compute_shape",
+        "materialize",
+    }
+)
 
 
 # --- the class -----------------------------------------------------------------------------------
@@ -174,7 +180,7 @@ class ImplicitArray(ImplicitValue, _Dataclass, _ArrayBase, ABC):
     The shape and dtype are keyword arguments `shape=` and `dtype=` of each constructor, or class
     attributes `default_shape` and `default_dtype`, or what the methods `compute_shape` and
     `compute_dtype` give, or else those of `materialize()`, evaluated abstractly. Leaves may have
-    batch axes in front of the axes that their annotations name: vmap, scan and slices work on leaves.
+    batch axes in front of those that their annotations name: vmap, scan and slices work on leaves.
 
     Class keywords:
         materialization: `"warn"`, `"allow"` or `"error"`: what happens when an instance becomes
@@ -413,14 +419,14 @@ def is_implicit(value: object, /) -> TypeIs[ImplicitArray]:
 
 # --- operators and methods -----------------------------------------------------------------------
 
-_OPERATORS = tuple(
-    f"__{prefix}{name}__"
-    for name in (
-        "add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul",
-        "and", "or", "xor", "lshift", "rshift",
-    )
-    for prefix in ("", "r")
-) + (
+# fmt: off
+_TWO_SIDED = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul",
+    "and", "or", "xor", "lshift", "rshift",
+)
+
+_OPERATORS = (
+    *[f"__{prefix}{name}__" for name in _TWO_SIDED for prefix in ("", "r")],
     "__neg__", "__pos__", "__abs__", "__invert__", "__round__",
     "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__getitem__",
 )
@@ -432,6 +438,8 @@ _METHODS = (
     "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "trace", "transpose",
     "var", "view",
 )
+
+# fmt: on
 
 _PROPERTIES = ("T", "mT", "real", "imag")
 
@@ -518,7 +526,7 @@ def _set_class_keywords(
 
 
 def _refuse_hidden_members(cls: Any) -> None:
-    annotated = cls.__dict__.get("__annotations__", {})
+    annotated = inspect.get_annotations(cls)
     hidden = [
         name
         for name, annotation in annotated.items()
@@ -526,8 +534,8 @@ def _refuse_hidden_members(cls: Any) -> None:
     ]
     if hidden:
         raise TypeError(
-            f"class {cls.__name__}: a field named {hidden[0]!r} would hide the member of arrays that "
-            f"has this name; rename the field."
+            f"class {cls.__name__}: a field named {hidden[0]!r} would hide the member of arrays "
+            f"that has this name; rename the field."
             + (
                 " The shape and dtype are keyword arguments of every implicit array, or class "
                 "attributes default_shape and default_dtype."
@@ -539,10 +547,10 @@ def _refuse_hidden_members(cls: Any) -> None:
 
 def _remember_local_names(cls: Any) -> None:
     """What the scope that defines `cls` has for names in postponed annotations, if any."""
-    annotations = [a for a in cls.__dict__.get("__annotations__", {}).values() if isinstance(a, str)]
+    annotations = [a for a in inspect.get_annotations(cls).values() if isinstance(a, str)]
     if not annotations:
         return
-    frame = sys._getframe(2)  # noqa: SLF001  # towards the class statement
+    frame = sys._getframe(2)  # towards the class statement
     while frame.f_back is not None and frame.f_code.co_name in ("__new__", "__init_subclass__"):
         frame = frame.f_back  # of a metaclass, or of a subclass that has the hook too
     module = sys.modules.get(cls.__module__)
@@ -555,7 +563,7 @@ def _remember_local_names(cls: Any) -> None:
 
 def _inherits_written_init(cls: Any) -> bool:
     """Whether `cls` adds no fields to a base whose `__init__` was written by hand."""
-    if cls.__dict__.get("__annotations__"):
+    if inspect.get_annotations(cls):
         return False
     for base in cls.__mro__[1:]:
         init = base.__dict__.get("__init__")
@@ -578,7 +586,7 @@ def _construction(init: Callable[..., None], *, takes_shape: bool) -> Callable[.
         try:
             if takes_shape:
                 given = {name: kwargs.pop(name) for name in ("shape", "dtype") if name in kwargs}
-                ImplicitArray.__init__(self, **{**kept, **given})
+                ImplicitArray.__init__(self, **(kept | given))
             init(self, *args, **kwargs)
         finally:
             if outermost:
@@ -625,7 +633,7 @@ def _complete(value: Any) -> None:
         if given[: len(batch)] != batch:
             raise ContractError(
                 f"{cls.__name__}(shape={given}):",
-                f"its fields have the batch axes {batch} in front of those their annotations name.",
+                f"its fields have the batch axes {batch} in front of those annotated.",
                 advice="Give the whole shape, batch axes first, or none.",
             )
         state["_given_shape"] = given[len(batch) :]
@@ -646,7 +654,8 @@ def _check_auxiliary(cls: type, name: str, value: Any) -> None:
         raise ContractError(
             f"{cls.__name__}.{name}",
             f"is auxiliary data, but holds {what}.",
-            advice="Make it a field without aux_field, so that it is a leaf; or pass a Python scalar.",
+            advice="Make it a field without aux_field, so that it is a leaf; or pass a Python "
+            "scalar.",
         )
     try:
         hash(value)
@@ -694,7 +703,7 @@ def _as_dtype(value: ImplicitValue, dtype: DTypeLike | None) -> Any:
 
 _HIDDEN_FIELDS = ("_kept_shape", "_kept_dtype")
 _HIDDEN = object()
-"""The kind of a field that `dataclasses.replace` passes on, and nothing else of dataclasses sees."""
+"""The kind of a field that `dataclasses.replace` passes on, and that nothing else looks at."""
 
 
 def _let_replace_keep(cls: Any) -> None:
@@ -706,10 +715,8 @@ def _let_replace_keep(cls: Any) -> None:
     if _HIDDEN_FIELDS[0] in fields:
         return
     for name in _HIDDEN_FIELDS:
-        hidden = dataclasses.field(default=None, kw_only=True)
-        hidden.name = name
-        hidden.type = object
-        hidden._field_type = _HIDDEN  # type: ignore[attr-defined]  # noqa: SLF001  # read by replace
+        hidden: Any = dataclasses.field(default=None, kw_only=True)
+        hidden.name, hidden.type, hidden._field_type = name, object, _HIDDEN
         fields[name] = hidden
 
 
@@ -752,7 +759,7 @@ def _shown_field(field: Any) -> str:
         text = repr(field)
     except Exception:  # noqa: BLE001  # as above
         text = f"<{type(field).__name__}>"
-    return text if len(text) <= 80 else f"<{type(field).__name__}>"  # noqa: PLR2004  # a line
+    return text if len(text) <= 80 else f"<{type(field).__name__}>"  # a line
 
 
 def _shown_aval(value: Any) -> str:
@@ -763,16 +770,16 @@ def _shown_aval(value: Any) -> str:
 
 
 def _canonicalize(value: Any) -> Any:
-    """An implicit array that a lax function or `bind` was given: lifted where the transform runs."""
+    """An implicit array that lax or `bind` was given: lifted where the transform runs."""
     trace = _jax.current_trace()
     if type(trace) is ImplicitTrace:
         return trace.lift_made(value)
     if enclosing_trace() is not None:  # in an inner function that closes over it
         return densify_for(value, "an inner function")
     raise TypedQaxError(
-        f"{_shown(value)} reached a JAX primitive outside use_implicit_args. Pass it as an argument "
-        f"to a function wrapped in use_implicit_args; outside of one, its operators and methods "
-        f"(x @ w, w.sum(), ...) and typedqax.materialize(w) work."
+        f"{_shown(value)} reached a JAX primitive outside use_implicit_args. Pass it as an "
+        f"argument to a function wrapped in use_implicit_args; outside of one, its operators and "
+        f"methods (x @ w, w.sum(), ...) and typedqax.materialize(w) work."
     )
 
 

@@ -71,7 +71,7 @@ def _child_annotations(cls: type[ImplicitValue]) -> dict[str, Any]:
     children = field_names(cls).children
     found: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
-        raw = base.__dict__.get("__annotations__", {})
+        raw = inspect.get_annotations(base)
         if not any(name in raw for name in children):
             continue
         local_names = {
@@ -169,9 +169,9 @@ def _key(value: ImplicitValue) -> tuple[Any, ...]:
     names = field_names(type(value))
     parts: list[Any] = [state.get("_given_shape"), state.get("_given_dtype"), _jax.wide_types()]
     for name in names.auxiliary:  # with the type: 1 == 1.0, but they do not promote alike
-        parts += [(field := state.get(name)), type(field)]
+        parts += [state.get(name), type(state.get(name))]
     for name in names.children or (EXTENT,):
-        field = state.get(name)
+        field: Any = state.get(name)
         if is_value(field):  # looked at once: its shape and dtype would each look at all below
             seen = look(field)
             parts.append((seen.operand.shape, seen.event.dtype))
@@ -315,7 +315,7 @@ def derive(value: ImplicitValue) -> Derived:
 
     They are those given at construction, or the class's `default_shape` and `default_dtype`, or
     what `compute_shape()` and `compute_dtype()` give, or those of `materialize()`, which is then
-    evaluated abstractly. Nothing is stored in the value: only the class remembers, per field shapes.
+    evaluated abstractly. Nothing is stored in the value: the class remembers, per field shapes.
 
     Raises:
         UninitializedAval: none of these ways tells.
@@ -405,13 +405,16 @@ def _is_none(value: Any) -> bool:
 def _evaluate(value: ImplicitValue, shadows: dict[str, Any], key: Any) -> Derived:
     cls = type(value)
     if key in _active.keys:
-        raise UninitializedAval(cls.__name__, "its materialize() asks for the shape or dtype itself")
+        raise UninitializedAval(
+            cls.__name__, "its materialize() asks for the shape or dtype itself"
+        )
     found: dict[str, Any] = {}
 
     def run(children: dict[str, Any]) -> None:
         shadow = with_children(value, children)
-        # What is found is given to the stand-in: the one may need the other, or materialize() both.
-        ask_shape, ask_dtype = _overridden(shadow, "compute_shape"), _overridden(shadow, "compute_dtype")
+        # What is found is given to the stand-in, since materialize() may need it.
+        ask_shape = _overridden(shadow, "compute_shape")
+        ask_dtype = _overridden(shadow, "compute_dtype")
         if ask_shape is not None:
             found["shape"] = shadow.__dict__["_given_shape"] = tuple(ask_shape())
         if ask_dtype is not None:

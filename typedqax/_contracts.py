@@ -58,7 +58,7 @@ class checks(ContextDecorator):  # noqa: N801  # used as a verb: with checks(Fal
         ...     pass
     """
 
-    def __init__(self, enabled: bool, /) -> None:  # noqa: FBT001  # the only thing it says
+    def __init__(self, enabled: bool, /) -> None:  # the only thing it says
         self._wanted = enabled
         self._tokens: list[Token[bool]] = []
 
@@ -148,9 +148,9 @@ def _without_batch(operand: Operand, rank: int | None, batch: int) -> Operand:
 def _match_fields(
     cls: type, fields: Sequence[tuple[str, Any, tuple[ArrayPattern, ...]]], events: list[Operand]
 ) -> Match:
-    signature = Signature.of(*[
-        Parameter(name, patterns, text=patterns[0].text) for name, _, patterns in fields
-    ])
+    signature = Signature.of(
+        *[Parameter(name, patterns, text=patterns[0].text) for name, _, patterns in fields]
+    )
     match = signature.match(events)
     if match is None:
         names = [name for name, _, _ in fields]
@@ -249,16 +249,15 @@ def _materialize_result(cls: type[ImplicitValue]) -> ResultPattern | None:
             found = result_patterns(annotation)
         except (UnresolvedHintError, AnnotationError) as error:
             raise ContractError(
-                f"{cls.__name__}.materialize", f"has a return annotation that says no array: {error}."
+                f"{cls.__name__}.materialize",
+                f"has a return annotation that says no array: {error}.",
             ) from error
         cls._materialize_result = found  # type: ignore[attr-defined]  # memo of the class
     result: ResultPattern | None = cls.__dict__["_materialize_result"]
     return result
 
 
-def _bears(
-    got: Operand, value: Any, pattern: ArrayPattern, bindings: Mapping[str, Any]
-) -> bool:
+def _bears(got: Operand, value: Any, pattern: ArrayPattern, bindings: Mapping[str, Any]) -> bool:
     if got.cls.__mro__ and pattern.classes.isdisjoint(got.cls.__mro__):
         return False
     hint = instantiate(_class_free(pattern), bindings)
@@ -428,7 +427,7 @@ def _expected(alternatives: Sequence[ArrayPattern], match: Match) -> str:
     return f", which here is [{hint.dim_str.replace(' ', ',')}]"
 
 
-def _operand_names(handler: Handler, count: int, swapped: bool) -> list[str]:  # noqa: FBT001
+def _operand_names(handler: Handler, count: int, swapped: bool) -> list[str]:
     names = [name.lstrip("*") for name in handler.operands]
     names += [names[-1] if names else "operand"] * (count - len(names))
     names = names[:count]
@@ -475,5 +474,6 @@ def _shown(value: Any) -> str:
 
 
 def _hint_text(hint: object) -> str:
-    plain = isinstance(hint, type) and not hasattr(hint, "__origin__")
-    return hint.__name__ if plain else str(hint).replace("typing.", "")
+    if isinstance(hint, type) and not hasattr(hint, "__origin__"):
+        return hint.__name__
+    return str(hint).replace("typing.", "")

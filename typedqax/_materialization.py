@@ -51,8 +51,8 @@ class Materialization:
 
 def _human_bytes(count: int) -> str:
     size, unit = float(count), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):  # noqa: B007  # read after the loop
-        if size < 1024 or unit == "TiB":  # noqa: PLR2004  # bytes in a KiB
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):  # read after the loop
+        if size < 1024 or unit == "TiB":  # bytes in a KiB
             break
         size /= 1024
     return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
@@ -118,7 +118,8 @@ class materialization(ContextDecorator):  # noqa: N801  # used as a verb: with m
         if isinstance(allow, str):
             raise TypeError(f"allow={allow!r}: pass a set of primitive names, {{{allow!r}}}.")
         for cls in classes:
-            if not (isinstance(cls, type) and issubclass(cls, ImplicitValue)):
+            named: object = cls
+            if not (isinstance(named, type) and issubclass(named, ImplicitValue)):
                 raise TypeError(f"materialization(..., {cls!r}): not a subclass of ImplicitArray.")
         self._entry = _Entry(policy, classes, frozenset(allow), larger_than)
         self._tokens: list[Token[tuple[_Entry, ...]]] = []
@@ -187,19 +188,19 @@ def _text(event: Materialization, *, own_error: bool, forbidden: bool) -> str:
     handler = f"ops.{op}.to(...)" if op.isidentifier() else f'primitive_handler("{op}")'
     if own_error:
         lines.append(
-            f"{name} is defined with materialization=\"error\", since its dense form loses meaning: "
+            f'{name} is defined with materialization="error", since its dense form loses meaning: '
             f"write a handler with {handler}, or call tq.materialize(...) where dense is meant."
         )
     elif forbidden:
         lines.append(
-            f"This is inside materialization(\"error\"). Write a handler with {handler}, or let it "
-            f"pass with materialization(\"allow\", {name}) or allow={{{op!r}}}."
+            f'This is inside materialization("error"). Write a handler with {handler}, or let it '
+            f'pass with materialization("allow", {name}) or allow={{{op!r}}}.'
         )
     else:
         lines.append(
             f"The numbers are the same. To avoid it, write a handler with {handler}; to silence "
-            f"it, use tq.materialization(\"allow\") or the class keyword materialization=\"allow\"; "
-            f"to forbid it, tq.materialization(\"error\")."
+            f'it, use tq.materialization("allow") or the class keyword materialization="allow"; '
+            f'to forbid it, tq.materialization("error").'
         )
     return "\n".join(lines)
 
@@ -212,5 +213,3 @@ def dense_bytes(operand: Operand, itemsize: int) -> int | None:
             return None
         count *= size
     return count
-
-
