@@ -228,9 +228,7 @@ KINDS: dict[str, Kind] = {
         (2,), lambda rng, shape: LowRank(numbers(rng, shape[0], 2), numbers(rng, shape[1], 2), 0.5)
     ),
     "zeros": Kind((0, 1, 2), lambda _, shape: Zeros(shape=shape, dtype=jnp.float32)),
-    "const": Kind(
-        (0, 1, 2), lambda rng, shape: Const(numbers(rng), shape=shape), batches=False
-    ),
+    "const": Kind((0, 1, 2), lambda rng, shape: Const(numbers(rng), shape=shape), batches=False),
     "scaled": Kind(
         (0, 1, 2), lambda rng, shape: Scaled(numbers(rng, *shape), numbers(rng)), batches=False
     ),
@@ -244,9 +242,7 @@ KINDS: dict[str, Kind] = {
         lambda rng, shape: Scaled(KINDS["low_rank"].make(rng, shape), numbers(rng)),
         batches=False,
     ),
-    "turned": Kind(
-        (1, 2), lambda rng, shape: Turned(numbers(rng, *shape[::-1])), batches=False
-    ),
+    "turned": Kind((1, 2), lambda rng, shape: Turned(numbers(rng, *shape[::-1])), batches=False),
     "counting": Kind(
         (0, 1, 2), lambda _, shape: Counting(shape=shape, dtype=jnp.float32), batches=False
     ),
@@ -287,7 +283,9 @@ def by_hand(leaf: Any, fields: dict[str, Any]) -> Array:
             return lax.full(leaf.shape, 0, leaf.dtype)
         case Const():
             value = fields["value"]
-            return jnp.broadcast_to(jnp.expand_dims(value, range(value.ndim, leaf.ndim)), leaf.shape)
+            return jnp.broadcast_to(
+                jnp.expand_dims(value, range(value.ndim, leaf.ndim)), leaf.shape
+            )
         case Scaled():
             return jnp.asarray(fields["x"] * fields["factor"])
         case Turned():

@@ -129,7 +129,9 @@ def _vmap_last(f: Any, *args: Any) -> Any:
     axes = tuple(None if tq.is_implicit(a) else 0 for a in args)
     if all(axis is None for axis in axes):
         return f(*args)
-    stacked = [a if axis is None else jnp.stack([a, 2 * a]) for a, axis in zip(args, axes, strict=True)]
+    stacked = [
+        a if axis is None else jnp.stack([a, 2 * a]) for a, axis in zip(args, axes, strict=True)
+    ]
     return jax.vmap(f, in_axes=axes)(*stacked)
 
 
@@ -196,7 +198,9 @@ def _vmap_reference(program: Any, args: list[Any]) -> Any:
     full = [dense(a) for a in args]
     if all(axis is None for axis in axes):
         return program(*full)
-    stacked = [a if axis is None else jnp.stack([a, 2 * a]) for a, axis in zip(full, axes, strict=True)]
+    stacked = [
+        a if axis is None else jnp.stack([a, 2 * a]) for a, axis in zip(full, axes, strict=True)
+    ]
     return jax.vmap(program, in_axes=axes)(*stacked)
 
 
@@ -218,8 +222,12 @@ def look(count: int, seed: int | None = None) -> None:
     """Look for a program that breaks the law among `count`; raise for the shortest found."""
 
     @settings(
-        max_examples=count, deadline=None, database=None, derandomize=seed is None,
-        suppress_health_check=list(HealthCheck), print_blob=False,
+        max_examples=count,
+        deadline=None,
+        database=None,
+        derandomize=seed is None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=False,
         phases=[Phase.generate, Phase.shrink],
     )
     @given(cases())

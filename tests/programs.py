@@ -142,7 +142,9 @@ PRIMITIVES: dict[str, Op] = {
     "row": Op(lambda x: x[0], some),
     "slice": Op(lambda x: x[1:], lambda x: some(x) and x.shape[0] > 1),
     "pad": Op(lambda x: jnp.pad(x, 1), some),
-    "broadcast": Op(lambda x: jnp.broadcast_to(x, (2, *x.shape)), lambda x: floats(x) and x.ndim < 2),
+    "broadcast": Op(
+        lambda x: jnp.broadcast_to(x, (2, *x.shape)), lambda x: floats(x) and x.ndim < 2
+    ),
     "sum": Op(jnp.sum, floats),
     "sum_axis": Op(lambda x: jnp.sum(x, axis=0), some),
     "mean": Op(jnp.mean, floats),
@@ -159,7 +161,10 @@ PRIMITIVES: dict[str, Op] = {
     "relu": Op(lambda x: jax.nn.relu(x - 0.1234567), floats),
     "gelu": Op(jax.nn.gelu, floats),
     "silu": Op(jax.nn.silu, floats),
-    "conv": Op(lambda x: jnp.convolve(x, jnp.array([0.5, 0.25]), mode="same"), lambda x: some(x) and x.ndim == 1 and x.shape[0] > 1),
+    "conv": Op(
+        lambda x: jnp.convolve(x, jnp.array([0.5, 0.25]), mode="same"),
+        lambda x: some(x) and x.ndim == 1 and x.shape[0] > 1,
+    ),
     "complex": Op(lambda x: jnp.real(jnp.exp(1j * lax.complex(x, x * 0.5))), floats),
     "clip": Op(lambda x: jnp.clip(x, -0.3, 0.7), floats),
     "to_int": Op(lambda x: (x * 8.0 + 0.1234567).astype(jnp.int32), floats),
@@ -303,9 +308,7 @@ def _wrong_vjp(bodies: Any, x: Any, y: Any) -> Any:
     def backward(residuals: Any, cts: Any) -> Any:
         x, y = residuals
         weight = sum(jnp.sum(ct) for ct in cts if ct.dtype == jnp.float32)
-        return tuple(
-            weight * z * 5 if z.dtype == jnp.float32 else None for z in (x, y)
-        )
+        return tuple(weight * z * 5 if z.dtype == jnp.float32 else None for z in (x, y))
 
     f.defvjp(forward, backward)
     return f(x, y)
@@ -389,7 +392,9 @@ REFUSED = (TypeError, ValueError, NotImplementedError)
 # --- drawing -------------------------------------------------------------------------------------
 
 
-def body(draw: Draw, avals: Sequence[Aval], gives: list[Aval] | None, size: int, depth: int) -> Body:
+def body(
+    draw: Draw, avals: Sequence[Aval], gives: list[Aval] | None, size: int, depth: int
+) -> Body:
     """A program on values of these avals that gives values of those (None: any one)."""
     env = list(avals)
     steps: list[Step] = []
@@ -410,7 +415,9 @@ def body(draw: Draw, avals: Sequence[Aval], gives: list[Aval] | None, size: int,
             if aval is None or (own.shape, own.dtype) == (aval.shape, aval.dtype)
         ][::-1]
         if not fitting:  # the last float, summed to what is asked for
-            last = max(i for i, own in enumerate(env) if floats(own)) if any(map(floats, env)) else 0
+            last = (
+                max(i for i, own in enumerate(env) if floats(own)) if any(map(floats, env)) else 0
+            )
             steps.append(Step(_reduce_to(env[last], aval), (last,)))
             env += _avals_of(steps[-1], env)
             fitting = [len(env) - 1]

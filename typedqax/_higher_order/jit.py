@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jax.sharding import NamedSharding, PartitionSpec
+
 from typedqax import _jax
 from typedqax._higher_order._rewrite import (
     Slots,
@@ -50,8 +52,22 @@ def jit(call: Call) -> list[Any]:
 
 
 def _per_leaf(items: Sequence[Any], slots: Slots, unspecified: Any) -> tuple[Any, ...]:
-    """What was said of a dense array holds of it; of an implicit one's leaves nothing is said."""
+    """What was said of each array, for its leaves.
+
+    That an array is whole on every device holds of its leaves too; how it is split, or laid out in
+    memory, says nothing of them.
+    """
     return repeat_per_leaf(
-        [unspecified if slot.implicit else item for item, slot in zip(items, slots, strict=True)],
+        [
+            (_whole(item) or unspecified) if slot.implicit else item
+            for item, slot in zip(items, slots, strict=True)
+        ],
         slots,
     )
+
+
+def _whole(item: Any) -> Any:
+    """`item` for an array of any rank, if it is a sharding that does not split."""
+    if isinstance(item, NamedSharding) and item.is_fully_replicated:
+        return NamedSharding(item.mesh, PartitionSpec(), memory_kind=item.memory_kind)
+    return None

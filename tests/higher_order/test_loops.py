@@ -1,0 +1,335 @@
+"""Loops inside the transform: implicit constants, carries, scanned arrays and stacked results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from agreement import (
+    X,
+    assert_agrees,
+    assert_same,
+    has_dense,
+    low_rank,
+    only,
+    primitives,
+    rng,
+    staged,
+    use,
+)
+from implicit_kinds import (
+    HANDLERS,
+    KINDS,
+    Const,
+    LowRank,
+    Plain,
+    Scaled,
+    Turned,
+    Zeros,
+    dense,
+    numbers,
+)
+from jax import Array, lax
+from jaxtyping import Float
+
+import typedqax as tq
+from typedqax import ops
+
+MOST = ["eager", "jit of grad of jit"]
+HEAVY = {"constant", "carry", "carries change one another", "nested", "fori with a constant"}
+"""What is differentiated and compiled too; the rest of the grid is run as it is."""
+
+
+def grid(programs: dict[str, Any], ways: list[str]) -> Any:
+    return pytest.mark.parametrize(
+        ("name", "way"),
+        [(name, way) for name in programs for way in (ways if name in HEAVY else ways[:1])],
+    )
+
+
+SQUARE = numbers(rng(11), 4, 3)
+
+
+def step(x: Any, w: Any) -> Any:
+    """As wide as before."""
+    return jnp.tanh((x @ w) @ SQUARE)
+
+
+def stacked(length: int) -> LowRank:
+    layers = [low_rank(seed=seed) for seed in range(length)]
+    tree: LowRank = jax.tree.map(lambda *leaves: jnp.stack(leaves), *layers)
+    return tree
+
+
+# --- scan ------------------------------------------------------------------------------------------
+
+SCANS: dict[str, Any] = {
+    "constant": lambda x, w: lax.scan(lambda c, _: (step(c, w), c), x, None, length=3),
+    "length 0": lambda x, w: lax.scan(lambda c, _: (step(c, w), c), x, None, length=0),
+    "length 1": lambda x, w: lax.scan(lambda c, _: (step(c, w), c), x, None, length=1),
+    "reverse": lambda x, w: lax.scan(lambda c, _: (step(c, w), c), x, None, 3, reverse=True),
+    "unroll": lambda x, w: lax.scan(lambda c, _: (step(c, w), c), x, None, length=3, unroll=2),
+    "unroll all": lambda x, w: lax.scan(lambda c, _: (step(c, w), c), x, None, 3, unroll=True),
+    "carry": lambda x, w: lax.scan(lambda c, _: (c * jnp.float32(2), x @ c), w, None, length=3),
+    "carry of another static type": lambda x, w: lax.scan(lambda c, _: (-c, x @ c), w, None, 3),
+    "carry becomes dense": lambda x, w: lax.scan(lambda c, _: (jnp.sin(c), x @ c), w, None, 3),
+    "carry begins dense": lambda x, w: lax.scan(lambda c, _: (w, c), jnp.ones((3, 4)), None, 3),
+    "carries change one another": lambda x, w: lax.scan(
+        lambda c, _: ((c[1], c[2], jnp.sin(c[0])), x @ c[1]), (w, w, w), None, length=4
+    ),
+    "nested": lambda x, w: lax.scan(
+        lambda c, _: lax.scan(lambda d, _: (step(d, w), d), c, None, length=2), x, None, length=2
+    ),
+}
+
+
+@grid(SCANS, MOST)
+def test_a_scan_gives_what_it_gives_for_dense_arrays(name: str, way: str) -> None:
+    assert_agrees(SCANS[name], X, low_rank(), way=way)
+
+
+def test_a_scan_stays_one_and_uses_the_handlers_inside() -> None:
+    jaxpr = staged(SCANS["constant"], X, low_rank())
+    assert primitives(SCANS["constant"], X, low_rank())["scan"] == 1
+    assert not has_dense(jaxpr, (3, 4))
+
+
+@pytest.mark.parametrize("way", MOST)
+def test_stacked_layers_are_scanned_as_single_ones(way: str) -> None:
+    with tq.materialization("error"):
+        assert_agrees(
+            lambda x, ws: lax.scan(lambda c, w: (step(c, w), c), x, ws), X, stacked(3), way=way
+        )
+
+
+def test_a_handler_sees_the_type_of_one_layer() -> None:
+    shapes = []
+
+    def times(x: Float[Array, "b m"], w: Float[LowRank, "m n"], /, **params: Any) -> Array:
+        shapes.append(w.shape)
+        return (w.scale * (x @ w.a)) @ w.b.T
+
+    table = tq.HandlerTable("seen", ops.dot_general.to(times))
+    use(lambda x, ws: lax.scan(lambda c, w: (step(c, w), None), x, ws), table)(X, stacked(3))
+    assert shapes == [(3, 4)]
+
+
+@pytest.mark.parametrize("way", MOST)
+def test_a_leaf_that_all_layers_share_is_a_constant_of_the_scan(way: str) -> None:
+    layers = LowRank(stacked(3).a, low_rank().b, 0.5)
+
+    def f(x: Any, ws: Any) -> Any:
+        return lax.scan(lambda c, w: (step(c, w), w.T), x, ws)
+
+    with tq.materialization("error"):
+        eqn = only(f, "scan", X, layers)
+        assert_agrees(f, X, layers, way=way)
+    assert eqn.params["num_consts"] == 2  # the shared leaf, and the dense matrix in `step`
+
+
+def test_layers_of_implicit_fields_are_scanned_by_their_own_batch_axes() -> None:
+    class Outer(tq.ImplicitArray):
+        inner: Float[tq.ArrayValue, "m n"]
+
+        def materialize(self) -> Float[Array, "m n"]:
+            return 2 * self.inner
+
+    def times(x: Array, w: Outer, /, **params: Any) -> Array:
+        return jnp.float32(2) * (x @ w.inner)
+
+    table = tq.HandlerTable("outer", HANDLERS, ops.dot_general.to(times))
+    with tq.materialization("error"):
+        got = use(lambda x, ws: lax.scan(lambda c, w: (step(c, w), None), x, ws)[0], table)(
+            X, Outer(stacked(3))
+        )
+    want = lax.scan(lambda c, w: (step(c, w), None), X, 2 * dense(stacked(3)))[0]
+    assert_same(got, want)
+
+
+@pytest.mark.parametrize(
+    ("kind", "stays"),
+    [
+        ("zeros", True),
+        ("const", True),
+        ("turned", False),
+        ("counting", False),
+        ("plain", False),
+        ("low_rank", False),
+    ],
+)
+@pytest.mark.parametrize("shape", [(3, 3), (3, 2)])
+def test_slices_are_taken_of_leaves_only_where_they_are_slices_of_the_array(
+    kind: str, stays: bool, shape: tuple[int, int]
+) -> None:
+    seen: list[bool] = []
+
+    def f(xs: Any) -> Any:
+        def body(c: Any, x: Any) -> Any:
+            seen.append(tq.is_implicit(x))
+            return c + jnp.sum(x), jnp.sin(x)
+
+        return lax.scan(body, jnp.float32(0), xs)
+
+    xs = KINDS[kind].make(rng(), shape)
+    got = use(f)(xs)
+    assert_same(dense(got), f(dense(xs)))
+    assert tq.is_implicit(got[1]) == stays
+
+
+def test_a_filling_that_depends_on_the_shape_is_not_sliced() -> None:
+    class Even(tq.ImplicitArray, materialization="allow"):
+        def materialize(self) -> Array:
+            return jnp.full(self.shape, 1 / self.size, self.dtype)
+
+    even = Even(shape=(2, 3), dtype=jnp.float32)
+    got = use(lambda e: lax.scan(lambda c, x: (c, jnp.sum(x)), 0, e)[1])(even)
+    assert_same(got, jnp.full(2, 0.5, jnp.float32))
+
+
+def test_results_of_annotated_classes_are_stacked_as_they_are() -> None:
+    def f(w: Any) -> Any:
+        return lax.scan(lambda c, s: (c, w.T * s), 0, jnp.arange(3.0))[1]
+
+    with tq.materialization("error"):
+        got = use(f)(low_rank())
+    assert isinstance(got, LowRank)
+    assert got.shape == (3, 4, 3)
+    assert_same(dense(got), f(dense(low_rank())))
+
+
+def test_what_becomes_dense_for_a_scan_is_said_once_with_the_user_s_line() -> None:
+    class Loud(tq.ImplicitArray):
+        x: tq.ArrayValue
+
+        def materialize(self) -> Array:
+            return self.x
+
+    with pytest.warns(tq.MaterializationWarning, match="for scan.*test_loops.py") as caught:
+        use(lambda x: lax.scan(lambda c, _: (jnp.ones(3), None), x, None, length=2)[0])(
+            Loud(jnp.ones(3))
+        )
+    assert len(caught) == 1
+
+
+def test_lengths_that_differ_are_refused_as_jax_refuses_them() -> None:
+    with pytest.raises(ValueError, match="3.*2|2.*3"):
+        use(lambda a, b: lax.scan(lambda c, ab: (c, ab[0] @ ab[1]), 0, (a, b)))(
+            stacked(3), jnp.ones((2, 4, 3))
+        )
+
+
+def test_a_carry_keeps_its_weak_type_where_jax_keeps_it() -> None:
+    def f(w: Any) -> Any:
+        count = lax.scan(lambda c, _: (c * 2.0, x := w @ SQUARE), 1.0, None, length=2)[0]
+        return jnp.ones(2, jnp.bfloat16) * count
+
+    with jax.numpy_dtype_promotion("standard"):
+        assert_agrees(f, low_rank())
+
+
+# --- while, fori, map, associative_scan ------------------------------------------------------------
+
+LOOPS: dict[str, Any] = {
+    "fori with a constant": lambda x, w: lax.fori_loop(0, 3, lambda _, c: step(c, w), x),
+    "fori with a carry": lambda x, w: lax.fori_loop(0, 3, lambda _, c: c * jnp.float32(2), w),
+    "fori whose carry becomes dense": lambda x, w: lax.fori_loop(0, 3, lambda _, c: jnp.sin(c), w),
+    "map over dense": lambda x, w: lax.map(lambda row: row @ w, x),
+    "map over rows of an implicit one": lambda x, w: lax.map(lambda row: x @ w + jnp.sum(row), w),
+    "map in batches": lambda x, w: lax.map(lambda row: row * 2, w, batch_size=2),
+    "associative scan": lambda x, w: lax.associative_scan(jnp.add, w),
+    "switch in a loop": lambda x, w: lax.fori_loop(
+        0, 3, lambda i, c: lax.switch(i % 2, [lambda c: step(c, w), lambda c: -c], c), x
+    ),
+}
+
+
+@grid(LOOPS, MOST)
+def test_a_loop_gives_what_it_gives_for_dense_arrays(name: str, way: str) -> None:
+    assert_agrees(LOOPS[name], X, low_rank(), way=way)
+
+
+WHILES: dict[str, Any] = {
+    "constant": lambda x, w: lax.while_loop(
+        lambda s: s[0] < 3, lambda s: (s[0] + 1, step(s[1], w)), (0, x)
+    ),
+    "carry": lambda x, w: lax.while_loop(
+        lambda s: jnp.sum(jnp.abs(x @ s)) < 50.0, lambda s: s * jnp.float32(2), w
+    ),
+    "carry of another static type": lambda x, w: lax.while_loop(
+        lambda s: s[0] < 3, lambda s: (s[0] + 1, -s[1]), (0, w)
+    ),
+    "condition on a constant": lambda x, w: lax.while_loop(
+        lambda s: s[0] + jnp.sum(x @ w) < 5.0, lambda s: (s[0] + 1, s[1] * 2), (0.0, w)
+    ),
+    "carry of two types in turn": lambda x, w: lax.while_loop(
+        lambda s: s[0] < 3, lambda s: (s[0] + 1, s[2], s[1]), (0, w, dense_like(w))
+    ),
+}
+
+
+def dense_like(w: Any) -> Any:
+    return jnp.ones(w.shape, w.dtype)
+
+
+@grid(WHILES, ["eager", "jvp"])
+def test_a_while_loop_gives_what_it_gives_for_dense_arrays(name: str, way: str) -> None:
+    assert_agrees(WHILES[name], X, low_rank(), way=way)
+
+
+def test_a_while_loop_stays_one_and_its_carry_implicit() -> None:
+    f = WHILES["carry"]
+    with tq.materialization("error"):
+        assert primitives(f, X, low_rank())["while"] == 1
+        assert isinstance(use(f)(X, low_rank()), LowRank)
+
+
+def test_an_implicit_predicate_of_a_loop_becomes_a_number() -> None:
+    class Flag(tq.ImplicitArray, materialization="allow"):
+        p: tq.ArrayValue
+
+        def materialize(self) -> Array:
+            return self.p
+
+    def count(go_on: Any) -> Any:
+        return lax.while_loop(lambda s: s[1], lambda s: (s[0] + 1, s[0] < 3), (0, go_on))[0]
+
+    flag = Flag(jnp.bool_(True))
+    assert_same(use(count)(flag), count(jnp.bool_(True)))
+
+
+def test_only_the_field_that_changes_type_becomes_dense() -> None:
+    def f(w: Any, x: Any) -> Any:
+        return lax.fori_loop(0, 2, lambda i, w: lax.cond(i > 0, jnp.negative, jnp.negative, w), w)
+
+    nested = Scaled(low_rank(), jnp.float32(2))
+    got = use(f)(nested, X)
+    assert isinstance(got, Scaled)
+    assert not tq.is_implicit(got.x)
+    assert_same(dense(got), f(dense(nested), X))
+
+
+def test_a_field_that_may_not_be_dense_makes_the_whole_dense() -> None:
+    class Strict(tq.ImplicitArray, materialization="allow"):
+        inner: Float[LowRank, "m n"]
+
+        def materialize(self) -> Float[Array, "m n"]:
+            return self.inner.materialize()
+
+    def negate(w: Strict, /) -> Strict:
+        return Strict(LowRank(w.inner.a, w.inner.b, -w.inner.scale))
+
+    table = tq.HandlerTable("strict", HANDLERS, ops.neg.to(negate))
+    got = use(lambda w: lax.fori_loop(0, 2, lambda _, w: -w, w), table)(Strict(low_rank()))
+    assert isinstance(got, jax.Array)
+    assert_same(got, dense(low_rank()))
+
+
+def test_turned_and_shared_kinds_pass_through_loops() -> None:
+    def f(a: Any, b: Any, c: Any) -> Any:
+        return lax.scan(lambda s, _: (jnp.tanh(s + jnp.sum(a) * b), c), b, None, length=2)
+
+    args = Turned(numbers(rng(1), 2, 3)), Plain(jnp.ones(3)), Const(jnp.float32(2), shape=(2,))
+    assert_agrees(f, *args)
+    assert_agrees(f, Zeros(shape=(3,), dtype=jnp.float32), *args[1:])
