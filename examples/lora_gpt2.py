@@ -73,7 +73,8 @@ Tokens: TypeAlias = Int[Array, "batch length"]
 def new_base(model: Any, seed: int) -> Base:
     """Random parameters of the model, by the path of each."""
     params = jax.jit(model.init_weights, static_argnums=1)(jax.random.key(seed), (1, 1))
-    return dict(flatten_dict(params, sep="/"))
+    by_path: Any = flatten_dict(params, sep="/")
+    return dict(by_path)
 
 
 def new_adapters(base: Base, rank: int, key: Array, *, b_scale: float) -> Adapters:

@@ -443,9 +443,20 @@ def test_a_batched_product_goes_through_each_adapter(equation: str, x: Array, sh
 
 def test_a_product_over_the_stack_itself_is_declined() -> None:
     _, stack = stacked(KINDS["lora"])
-    run = tq.use_implicit_args(lambda w: jnp.einsum("k,kmn->mn", jnp.ones(3), w), handlers=LORA)
+    run = tq.use_implicit_args(functools.partial(dot, jnp.ones(3), axis=0, other=0), handlers=LORA)
     with pytest.raises(tq.MaterializationError, match="LoraMatrix"):
         run(stack)
+
+
+def test_adapters_may_be_wider_than_their_base() -> None:
+    w = numbers(40, 4, 5).astype(jnp.bfloat16)
+    a, b = numbers(41, 4, 2), numbers(42, 5, 2)
+    lora = LoraMatrix(w, a, b)
+    assert lora.dtype == jnp.bfloat16
+    got = tq.use_implicit_args(lambda w: LEFT.astype(jnp.bfloat16) @ w, handlers=LORA)(lora)
+    assert got.dtype == jnp.bfloat16
+    want = np.asarray(LEFT) @ (np.asarray(w, np.float32) + np.asarray(a) @ np.asarray(b).T)
+    np.testing.assert_allclose(np.asarray(got, np.float32), want, rtol=0.05, atol=0.05)
 
 
 @every_kind
