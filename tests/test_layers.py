@@ -76,6 +76,8 @@ ops._generate
 _declaring
 _check
 _explain
+_samples
+testing
 __main__
 arrays._stacks
 arrays.zeros

@@ -179,6 +179,11 @@ class Explanation:
 
     lines: tuple[Line, ...]
 
+    @classmethod
+    def of(cls, record: Record) -> Explanation:
+        """What a record of a run says."""
+        return _explanation(record)
+
     @property
     def materialized(self) -> tuple[Line, ...]:
         """The lines on which something became dense."""

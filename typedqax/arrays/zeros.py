@@ -189,7 +189,8 @@ ZEROS = HandlerTable(
     ops.sub.to(less_zeros, precedence=IMPLICIT),
     ops.elementwise_binary.to(as_scalar, precedence=2 * IMPLICIT),
     ops.reductions.to(reduce),
-    ops.cumulative.to(accumulate),
+    # cumlogsumexp is not among them: n zeros give log n.
+    (ops.cummax | ops.cummin | ops.cumprod | ops.cumsum).to(accumulate),
     ops.dot_general.to(product),
     ops.dot_general.to(zeros_times, precedence=IMPLICIT),
     ops.dot_general.to(times_zeros, precedence=IMPLICIT),

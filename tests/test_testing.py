@@ -1,0 +1,242 @@
+"""Help for users' tests: handlers are held against the dense path; fixtures for pytest."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import Array, lax
+from jaxtyping import Float
+
+import typedqax as tq
+from typedqax import arrays, ops
+from typedqax.testing import check_handlers, explained, forbid_materialization  # noqa: F401
+
+
+class Twice(tq.ImplicitArray):
+    """Twice its half."""
+
+    half: Float[tq.ArrayValue, "..."]
+
+    def materialize(self) -> Float[Array, "..."]:
+        return 2 * self.half
+
+
+def twice(*shape: int) -> Twice:
+    size = int(np.prod(shape))
+    return Twice(jnp.arange(1, size + 1, dtype=jnp.float32).reshape(shape) / 3)
+
+
+def negate(x: Twice, /) -> Twice:
+    return Twice(-x.half)
+
+
+def scale(x: Twice, y: Float[Array, ""], /) -> Twice:
+    return Twice(x.half * y)
+
+
+def broken(*rules: Any) -> str:
+    """What is said of handlers of which one is wrong."""
+    table = tq.HandlerTable("broken", *rules)
+    with pytest.raises(AssertionError) as caught:
+        check_handlers(Twice, [twice(6), twice(2)], handlers=table)
+    text = str(caught.value)
+    assert len(text) < 4000
+    return text
+
+
+def place(function: Any) -> str:
+    return f"{function.__name__} ({__file__}:{function.__code__.co_firstlineno})"
+
+
+# --- what is right -------------------------------------------------------------------------------
+
+
+def test_right_handlers_pass_and_are_listed() -> None:
+    table = tq.HandlerTable("t", ops.neg.to(negate), ops.mul.to(scale, commutative=True))
+    report = check_handlers(Twice, [twice(3)], handlers=table)
+    assert report.reached == (f"{place(scale)}: mul", f"{place(negate)}: neg")
+    assert report.unreached == ()
+    assert str(report).splitlines() == [
+        "3 calls agree with the dense path. Handlers that ran:",
+        f"  {place(scale)}: mul",
+        f"  {place(negate)}: neg",
+    ]
+
+
+def test_installed_handlers_are_checked_too() -> None:
+    with tq.installed(tq.HandlerTable("t", ops.neg.to(negate))):
+        assert check_handlers(Twice, [twice(3)]).reached == (f"{place(negate)}: neg",)
+
+
+def test_a_handler_that_no_sample_reaches_is_listed_and_may_be_a_failure() -> None:
+    def solve(a: Array, x: Twice, /, **params: Any) -> Array:
+        return ops.triangular_solve.bind(a, x.materialize(), **params)
+
+    def solved(x: Any) -> Any:
+        return lax.linalg.triangular_solve(jnp.eye(2), x, left_side=True)
+
+    table = tq.HandlerTable("t", ops.triangular_solve.to(solve), ops.neg.to(negate))
+    report = check_handlers(Twice, [twice(2, 2)], handlers=table)
+    assert report.unreached == (place(solve),)
+    with pytest.raises(AssertionError, match="Handlers that no call reached:\n  solve"):
+        check_handlers(Twice, [twice(2, 2)], handlers=table, reach_all=True)
+    found = check_handlers(Twice, [twice(2, 2)], handlers=table, reach_all=True, calls=[solved])
+    assert found.unreached == ()
+
+
+# --- what is wrong -------------------------------------------------------------------------------
+
+
+def test_wrong_numbers_are_told_with_the_smallest_call_and_the_handler_s_place() -> None:
+    def wrong(x: Twice, /) -> Twice:
+        return x
+
+    lines = broken(ops.neg.to(wrong)).splitlines()
+    assert lines[0] == f"handler {place(wrong)} for `neg` is not the dense path:"
+    assert lines[1] == "  call: neg(Twice f32[2])"
+    assert lines[2].startswith("  the result differs by up to 2.67 in 2 of 2 places (")
+    assert lines[3].startswith("It is the smallest of ")
+    assert lines[4].endswith(f"x handler {place(wrong)} for `neg`")
+
+
+def test_a_wrong_derivative_is_told() -> None:
+    def wrong(x: Twice, /) -> Twice:
+        return Twice(-lax.stop_gradient(x.half))
+
+    text = broken(ops.neg.to(wrong))
+    assert "  its tangent (jvp) differs by up to 2 in 2 of 2 places" in text
+
+
+def test_what_is_wrong_only_outside_of_jit_is_told() -> None:
+    def wrong(x: Twice, /) -> Twice:
+        return negate(x) if isinstance(x.half, jax.core.Tracer) else x
+
+    assert "  the result outside of jit differs by up to 2.67 in 2" in broken(ops.neg.to(wrong))
+
+
+def test_what_a_handler_raises_is_told() -> None:
+    def wrong(x: Twice, /) -> Twice:
+        raise ZeroDivisionError("by no means")
+
+    text = broken(ops.neg.to(wrong))
+    assert "  the result raises ZeroDivisionError: by no means" in text
+
+
+def test_a_broken_contract_is_told() -> None:
+    def wrong(x: Twice, /, *, axes: tuple[int, ...], **params: Any) -> Array:
+        return jnp.zeros((7,))
+
+    text = broken(ops.reduce_sum.to(wrong))
+    assert "reduce_sum(Twice f32[2], axes=(0,))" in text
+    assert "raises ContractError: " in text
+
+
+def test_wrong_numbers_within_the_tolerance_pass() -> None:
+    def rough(x: Twice, /) -> Twice:
+        return Twice(-1.001 * x.half)
+
+    table = tq.HandlerTable("t", ops.neg.to(rough))
+    with pytest.raises(AssertionError):
+        check_handlers(Twice, [twice(3)], handlers=table)
+    assert check_handlers(Twice, [twice(3)], handlers=table, tolerance=0.01).calls == 1
+
+
+def test_examples_of_another_class_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"^check_handlers\(Twice, ...\): an example is a Eye\.$"):
+        check_handlers(Twice, [arrays.Eye(3)])
+    with pytest.raises(ValueError, match="there are no examples"):
+        check_handlers(Twice, [])
+
+
+# --- the ready-made arrays -----------------------------------------------------------------------
+
+
+def numbers(seed: int, *shape: int) -> Array:
+    rng = np.random.default_rng(seed)
+    return jnp.asarray(rng.uniform(0.5, 1.5, shape) * rng.choice([-1, 1], shape), jnp.float32)
+
+
+READY = {
+    "eye": (arrays.Eye(3), arrays.EYE),
+    "lora": (
+        arrays.LoraMatrix(numbers(1, 2, 3), numbers(2, 2, 2), numbers(3, 3, 2), alpha=0.5),
+        arrays.LORA,
+    ),
+    "int8": (
+        arrays.Int8Matrix(
+            values=jnp.asarray([[3, -50, 127], [-127, 9, 80]], jnp.int8),
+            scale=abs(numbers(1, 1, 3)) / 64,
+        ),
+        arrays.INT8,
+    ),
+    "zeros": (arrays.Zeros(shape=(2, 3), dtype=jnp.float32), arrays.ZEROS),
+    # What is masked stands for nothing, so that only a mask without holes has a dense path.
+    "masked": (arrays.MaskedArray(numbers(1, 2, 3), jnp.ones((2, 3), bool)), arrays.MASKED),
+}
+
+
+@pytest.mark.parametrize(("example", "table"), READY.values(), ids=READY.keys())
+def test_the_ready_made_arrays_give_what_the_dense_path_gives(
+    example: tq.ImplicitArray, table: tq.HandlerTable
+) -> None:
+    assert check_handlers(type(example), [example], handlers=table).calls
+
+
+# --- fixtures ------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("forbid_materialization")
+def test_the_fixture_forbids_materialization() -> None:
+    with pytest.raises(tq.MaterializationError):
+        tq.use_implicit_args(jnp.sin)(twice(3))
+
+
+def test_the_fixture_explains_what_the_test_did(explained: Any) -> None:  # noqa: F811
+    f = tq.use_implicit_args(
+        jax.jit(lambda x: -x), handlers=tq.HandlerTable("t", ops.neg.to(negate))
+    )
+    assert explained().lines == ()
+    f(twice(3))
+    (line,) = explained().lines
+    assert line.primitive == "neg"
+    explained().assert_no_materialization()
+
+
+CONFTEST = 'pytest_plugins = ["typedqax.testing"]\n'
+USER_TEST = """
+import jax, jax.numpy as jnp, pytest, typedqax as tq
+
+class Same(tq.ImplicitArray):
+    x: tq.ArrayValue
+    def materialize(self) -> jax.Array:
+        return self.x
+
+def test_one(forbid_materialization):
+    with pytest.raises(tq.MaterializationError):
+        tq.use_implicit_args(jnp.sin)(Same(jnp.ones(3)))
+
+def test_two(explained):
+    tq.use_implicit_args(jnp.sin)(Same(jnp.ones(3)))
+    assert [line.primitive for line in explained().materialized] == ["sin"]
+"""
+
+
+def test_the_fixtures_come_as_a_plugin(tmp_path: Path) -> None:
+    tmp_path.joinpath("conftest.py").write_text(CONFTEST)
+    tmp_path.joinpath("test_user.py").write_text(USER_TEST)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(Path(tq.__file__).parent.parent), "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "2 passed" in done.stdout, done.stdout

@@ -1,0 +1,503 @@
+"""Help for tests of implicit arrays: `check_handlers`, and fixtures for pytest.
+
+Fixtures come with `pytest_plugins = ["typedqax.testing"]` in the `conftest.py` at a project's root:
+`forbid_materialization` makes it an error in the test that anything becomes dense for want of a
+handler; `explained()` tells what the test has done so far with implicit arrays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from typedqax import _jax
+from typedqax._array import ImplicitArray
+from typedqax._dispatch import ANY_PRIMITIVE, Tables
+from typedqax._explain import Explanation
+from typedqax._handler import Handler
+from typedqax._materialization import materialization
+from typedqax._recording import Application, Record, recording
+from typedqax._samples import Sample, sampled_primitives, samples
+from typedqax._table import Entry, HandlerTable, live_tables
+from typedqax._transform import materialize, use_implicit_args
+
+with contextlib.suppress(ImportError):  # pytest is no dependency: without it, no fixtures
+    import pytest
+
+__all__ = ["HandlerReport", "check_handlers"]
+
+A = TypeVar("A", bound=ImplicitArray)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HandlerReport:
+    """What `check_handlers` has tried.
+
+    Attributes:
+        calls: how many calls were compared with the dense path.
+        reached: the handlers that ran, each with its file, line and primitives.
+        unreached: the handlers that take such arrays, and that no call reached.
+    """
+
+    calls: int
+    reached: tuple[str, ...]
+    unreached: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.calls} calls agree with the dense path. Handlers that ran:"]
+        lines += [f"  {each}" for each in self.reached] or ["  none"]
+        if self.unreached:
+            lines += ["Handlers that no call reached:", *(f"  {each}" for each in self.unreached)]
+        return "\n".join(lines)
+
+
+def check_handlers(
+    cls: type[A],
+    examples: Iterable[A],
+    *,
+    handlers: HandlerTable | None = None,
+    calls: Sequence[Callable[[A], Any]] = (),
+    tolerance: float | None = None,
+    reach_all: bool = False,
+) -> HandlerReport:
+    """Compare every handler that takes arrays of `cls` with the dense path.
+
+    Each example goes through sample calls of each primitive that has such a handler: with dense
+    arrays, scalars and other examples, in several shapes and params. What handlers give for it is
+    compared with what the primitive gives for `materialize()`: numbers, shape and dtype, as it is
+    and under jit, jvp, vjp, vmap and scan.
+
+    Args:
+        cls: a subclass of `ImplicitArray`.
+        examples: a few instances, small ones; those of which two have one shape try more.
+        handlers: a table whose handlers go ahead of the installed ones.
+        calls: further calls, as functions of one example, for handlers that no sample reaches.
+        tolerance: how far numbers may differ, relative to the largest; by default what their
+            dtype's rounding excuses.
+        reach_all: a handler that no call reaches is a failure.
+
+    Raises:
+        AssertionError: a handler gives something else; the smallest call that shows it is told.
+
+    Example:
+        >>> import jax.numpy as jnp, typedqax as tq
+        >>> from typedqax.arrays import EYE, Eye
+        >>> from typedqax.testing import check_handlers
+        >>> check_handlers(Eye, [Eye(3)], handlers=EYE).unreached
+        ()
+    """
+    instances = list(examples)
+    for instance in instances:
+        if not isinstance(instance, cls):
+            raise TypeError(
+                f"check_handlers({cls.__name__}, ...): an example is a {type(instance).__name__}."
+            )
+    if not instances:
+        raise ValueError(f"check_handlers({cls.__name__}, ...): there are no examples.")
+    entries = _entries(cls, Tables.of(handlers))
+    tried = _Tried(handlers, tolerance)
+    with materialization("allow", cls):
+        for sample in _samples(entries, instances, calls):
+            tried.look(sample)
+        tried.compare()
+    if tried.failures:
+        raise AssertionError(_text(tried.failures))
+    report = _report(entries, tried)
+    if reach_all and report.unreached:
+        raise AssertionError(str(report))
+    return report
+
+
+def _entries(cls: type[ImplicitArray], tables: Tables) -> list[Entry]:
+    """The handlers that may be given an array of `cls`."""
+    names = {name for table in live_tables() for name in table.primitives}
+    names |= {ranking for table in (tables.extra,) if table for ranking in table.primitives}
+    found: dict[Entry, None] = {}
+    for name in sorted(names | set(sampled_primitives()) | {ANY_PRIMITIVE}):
+        for ranking in tables.rankings(name):
+            for entry in ranking.entries:
+                if not entry.signature.classes.isdisjoint(cls.__mro__):
+                    found[entry] = None
+    return list(found)
+
+
+def _samples(
+    entries: Sequence[Entry],
+    instances: Sequence[Any],
+    calls: Sequence[Callable[..., Any]],
+) -> Iterator[Sample]:
+    primitives = {entry.target.name for entry in entries}
+    if ANY_PRIMITIVE in primitives:
+        primitives |= set(sampled_primitives())
+    for number, instance in enumerate(instances):
+        others = [*instances[:number], *instances[number + 1 :]]
+        for primitive in sorted(primitives):
+            yield from samples(primitive, instance, others)
+        for call in calls:
+            yield Sample(getattr(call, "__name__", "call"), call, (instance,))
+
+
+# --- comparison ----------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Failure:
+    """A call in which a handler gives something else than the dense path."""
+
+    sample: Sample
+    ran: tuple[Application, ...]
+    transformation: str
+    problem: str
+
+    @property
+    def weight(self) -> tuple[int, int]:
+        """The smaller, the better it shows what is wrong."""
+        return list(_WHERE).index(self.transformation), self.sample.size
+
+
+class _Tried:
+    """The calls that were tried, which handlers they reached, and which of them fail."""
+
+    def __init__(self, handlers: HandlerTable | None, tolerance: float | None) -> None:
+        self.handlers, self.tolerance = handlers, tolerance
+        self.samples: list[tuple[Sample, tuple[Application, ...]]] = []
+        self.ran: Counter[tuple[str, str, str]] = Counter()
+        self.failures: list[_Failure] = []
+
+    def look(self, sample: Sample) -> None:
+        """Note which handlers a call reaches, by running it abstractly."""
+        implicit, dense = self._paths(sample)
+        if _refused(dense, sample.operands):
+            return
+        problem = ""
+        with recording() as record:
+            try:
+                jax.eval_shape(implicit, *sample.operands)
+            except Exception as error:  # noqa: BLE001  # whatever a handler raises is its failure
+                problem = _raised(error)
+        ran = tuple(each for each in record.events if isinstance(each, Application))
+        if problem:
+            self.failures.append(_Failure(sample, ran, "value", problem))
+        elif ran:
+            keys = {(each.primitive, each.handler, str(each.place)) for each in ran}
+            if any(self.ran[key] < _OF_EACH for key in keys):
+                self.samples.append((sample, ran))
+            self.ran.update(keys)
+
+    def compare(self) -> None:
+        """Run all calls that reached a handler, in every way, and note what differs."""
+        few = self._few_of_each_handler()
+        numbers = list(range(len(self.samples)))
+        # XLA takes more than twice as long for what is twice as large.
+        for start in range(0, len(numbers), _TOGETHER):
+            self._compare(numbers[start : start + _TOGETHER], few)
+        failed = {id(failure.sample) for failure in self.failures}
+        for number in sorted(few):
+            sample, _ = self.samples[number]
+            if id(sample) in failed:
+                continue
+            implicit, dense = self._paths(sample)
+            try:
+                want = dense(*sample.operands)
+                problem = self._difference(implicit(*sample.operands), want, sample.operands)
+            except Exception as error:  # noqa: BLE001  # the handler's failure
+                problem = _raised(error)
+            if problem:
+                self._fail(number, "value", f"outside of jit {problem}")
+
+    def _compare(self, numbers: Sequence[int], few: frozenset[int]) -> None:
+        """Compare some of the calls, compiled together."""
+        problems: dict[tuple[int, str], str] = {}
+
+        def everything(operands: list[tuple[Any, ...]]) -> dict[tuple[int, str], tuple[Any, Any]]:
+            found: dict[tuple[int, str], tuple[Any, Any]] = {}
+            for number, given in zip(numbers, operands, strict=True):
+                implicit, dense = self._paths(self.samples[number][0])
+                for transformed in _ALL if number in few else _ALWAYS:
+                    try:
+                        want = transformed(dense, *given)
+                    except Exception:  # noqa: BLE001  # not even JAX alone has a derivative
+                        continue
+                    try:
+                        got = transformed(implicit, *given)
+                    except Exception as error:  # noqa: BLE001  # the handler's failure
+                        problems[number, next(reversed(want))] = _raised(error)
+                        continue
+                    found |= {(number, name): (got[name], want[name]) for name in want}
+                    if transformed is _vjp:
+                        break
+            return found
+
+        operands = [self.samples[number][0].operands for number in numbers]
+        try:
+            lowered = jax.jit(everything).lower(operands)
+            pairs = lowered.compile(compiler_options=_QUICK)(operands)
+        except Exception as error:  # noqa: BLE001  # there is one that JAX cannot compile
+            said = _raised(error)
+        else:
+            said = ""
+        if said and len(numbers) > 1:
+            for half in (numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]):
+                self._compare(half, few)
+            return
+        if said:
+            sample, _ = self.samples[numbers[0]]
+            dense = self._paths(sample)[1]
+            if not _refused(lambda *given: jax.jit(dense).lower(*given).compile(), sample.operands):
+                self._fail(numbers[0], "value", said)
+            return
+        for (number, name), pair in pairs.items():
+            among = [self.samples[number][0].operands, pairs.get((number, "value"))]
+            # Of infinite slopes only the order of sums is left.
+            got, want = _where_finite(*pair) if name in ("jvp", "vjp") else pair
+            problem = self._difference(got, want, among)
+            if problem:
+                problems[number, name] = problem
+        for (number, name), problem in problems.items():
+            self._fail(number, name, problem)
+
+    def _fail(self, number: int, transformation: str, problem: str) -> None:
+        sample, ran = self.samples[number]
+        self.failures.append(_Failure(sample, ran, transformation, problem))
+
+    def _few_of_each_handler(self) -> frozenset[int]:
+        """The places of the first two calls that each handler takes."""
+        count: Counter[str] = Counter()
+        few = set()
+        for number, (_, ran) in enumerate(self.samples):
+            keys = {str(each.place) for each in ran}
+            if any(count[key] < 2 for key in keys):
+                few.add(number)
+            count.update(keys)
+        return frozenset(few)
+
+    def _paths(self, sample: Sample) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        transformed = use_implicit_args(sample.function, handlers=self.handlers)
+
+        def implicit(*operands: Any) -> Any:
+            return materialize(transformed(*operands))
+
+        def dense(*operands: Any) -> Any:
+            return sample.function(*[materialize(operand) for operand in operands])
+
+        return implicit, dense
+
+    def _difference(self, got: Any, want: Any, among: Any) -> str:
+        """What differs, beyond the rounding of the dtypes `among`; empty if nothing does."""
+        allowed = self.tolerance
+        if allowed is None:
+            allowed = _rounding(jax.tree.leaves((among, want)))
+        left, right = jax.tree.leaves(got), jax.tree.leaves(want)
+        if len(left) != len(right):
+            return f"gives {len(left)} arrays, and the dense path {len(right)}"
+        for one, other in zip(left, right, strict=True):
+            problem = _array_difference(one, other, allowed)
+            if problem:
+                return problem
+        return ""
+
+
+def _refused(function: Callable[..., Any], operands: Sequence[Any]) -> bool:
+    """Whether JAX itself refuses the call on dense arrays."""
+    try:
+        jax.eval_shape(function, *operands)
+    except Exception:  # noqa: BLE001  # for the dtype, the rank, the number of axes, ...
+        return True
+    return False
+
+
+def _raised(error: Exception) -> str:
+    return f"raises {type(error).__name__}: {str(error)[:1500]}"
+
+
+def _array_difference(got: Any, want: Any, tolerance: float) -> str:
+    if (got.shape, got.dtype) != (want.shape, want.dtype):
+        own = _jax.short_aval(got.shape, got.dtype)
+        return f"gives {own}, and the dense path {_jax.short_aval(want.shape, want.dtype)}"
+    if got.dtype == jax.dtypes.float0 or not got.size:
+        return ""
+    if not jnp.issubdtype(got.dtype, jnp.inexact):
+        count = int((np.asarray(got) != np.asarray(want)).sum())
+        return f"differs in {count} of {got.size} places" if count else ""
+    wide = np.complex128 if jnp.issubdtype(got.dtype, jnp.complexfloating) else np.float64
+    one, other = np.asarray(got).astype(wide), np.asarray(want).astype(wide)
+    same = (one == other) | (np.isnan(one) & np.isnan(other))
+    finite = np.isfinite(other)
+    scale = max(1.0, float(np.abs(other[finite]).max(initial=0.0)))
+    allowed = scale * tolerance
+    with np.errstate(invalid="ignore"):
+        distance = np.where(same, 0.0, np.abs(one - other))
+    wrong = ~(distance <= allowed)
+    if not wrong.any():
+        return ""
+    largest = float(np.nanmax(np.where(wrong, distance, 0.0), initial=0.0))
+    told = f"by up to {largest:.3g}" if np.isfinite(largest) and largest else "by not a number"
+    return (
+        f"differs {told} in {int(wrong.sum())} of {wrong.size} places "
+        f"({allowed:.2g} would be excused)"
+    )
+
+
+def _where_finite(derivatives: Any, wanted: Any) -> tuple[Any, Any]:
+    """Both, zero where the wanted ones are infinite or not a number."""
+
+    def finite(derivative: Any, want: Any) -> Any:
+        if derivative.shape != want.shape or not jnp.issubdtype(want.dtype, jnp.inexact):
+            return derivative
+        return jnp.where(jnp.isfinite(want), derivative, jnp.zeros_like(derivative))
+
+    return jax.tree.map(finite, derivatives, wanted), jax.tree.map(finite, wanted, wanted)
+
+
+def _rounding(arrays: Iterable[Any]) -> float:
+    """How far results may be apart that were computed in another order, by the coarsest dtype."""
+    dtypes = {array.dtype for array in arrays if jnp.issubdtype(array.dtype, jnp.inexact)}
+    coarsest = 0.0
+    for dtype in dtypes:
+        coarsest = max(coarsest, float(jnp.finfo(dtype).eps))  # type: ignore[no-untyped-call]  # in JAX
+    return float(3.0 * coarsest**0.7)
+
+
+_TOGETHER = 24
+"""How many calls are compiled at once."""
+
+_OF_EACH = 12
+"""How many calls of one primitive, at most, a handler is tried on."""
+
+_QUICK: dict[str, str | bool] = {
+    # Every call runs once, on a few numbers: what counts is the time to compile it.
+    "xla_backend_optimization_level": "0",
+    "xla_llvm_disable_expensive_passes": True,
+}
+
+
+# --- transformations -----------------------------------------------------------------------------
+
+
+def _vjp(function: Any, *operands: Any) -> dict[str, Any]:
+    out, pull = jax.vjp(function, *operands)
+    return {"value": out, "vjp": pull(jax.tree.map(_tangent, out))}
+
+
+def _value(function: Any, *operands: Any) -> dict[str, Any]:
+    return {"value": function(*operands)}
+
+
+def _jvp(function: Any, *operands: Any) -> dict[str, Any]:
+    return {"jvp": jax.jvp(function, operands, jax.tree.map(_tangent, operands))[1]}
+
+
+def _vmap(function: Any, *operands: Any) -> dict[str, Any]:
+    return {"vmap": jax.vmap(function)(*jax.tree.map(_two, operands))}
+
+
+def _scan(function: Any, *operands: Any) -> dict[str, Any]:
+    stacked = jax.tree.map(_two, operands)
+    results = jax.lax.scan(lambda _, each: (None, function(*each)), None, stacked)[1]
+    return {"scan": results}
+
+
+# Compiling each for every call would take most of the time: two calls of each handler will do for
+# most of them. What `_vjp` gives says all that `_value` does, so that is for where it fails.
+_ALL: tuple[Callable[..., dict[str, Any]], ...] = (_jvp, _vmap, _scan, _vjp, _value)
+_ALWAYS = (_vjp, _value)
+
+
+def _tangent(leaf: Any) -> Any:
+    if not jnp.issubdtype(leaf.dtype, jnp.inexact):
+        return np.zeros(leaf.shape, jax.dtypes.float0)
+    return jnp.cos(jnp.arange(leaf.size, dtype=jnp.float32)).reshape(leaf.shape).astype(leaf.dtype)
+
+
+def _two(leaf: Any) -> Any:
+    """Two different arrays of one kind, stacked."""
+    half = jnp.asarray(0.5, leaf.dtype)
+    other = leaf * half if jnp.issubdtype(leaf.dtype, jnp.inexact) else leaf
+    return jnp.stack([leaf, other])
+
+
+# --- texts ---------------------------------------------------------------------------------------
+
+
+def _text(failures: Sequence[_Failure]) -> str:
+    worst = min(failures, key=lambda failure: failure.weight)
+    lines = [
+        f"{_named(worst)} is not the dense path:",
+        f"  call: {worst.sample}",
+        f"  {_WHERE[worst.transformation]} {worst.problem}",
+    ]
+    others: dict[str, int] = {}
+    for failure in failures:
+        others[_named(failure)] = others.get(_named(failure), 0) + 1
+    if len(failures) > 1:
+        lines.append(f"It is the smallest of {len(failures)} failures:")
+        lines += [f"  {count} x {name}" for name, count in list(others.items())[:10]]
+        if len(others) > 10:
+            lines.append(f"  ... and of {len(others) - 10} more handlers")
+    return "\n".join(lines)
+
+
+_WHERE = {
+    "value": "the result",
+    "jvp": "its tangent (jvp)",
+    "vjp": "the cotangents of the fields (vjp)",
+    "vmap": "the result under vmap",
+    "scan": "the result of scan over slices",
+}
+
+
+def _named(failure: _Failure) -> str:
+    own = [each for each in failure.ran if each.primitive == failure.sample.primitive]
+    for each in own or failure.ran:
+        return f"handler {each.handler} ({each.place}) for `{each.primitive}`"
+    return f"`{failure.sample.primitive}`"
+
+
+def _report(entries: Sequence[Entry], tried: _Tried) -> HandlerReport:
+    reached: dict[Handler, list[str]] = {}
+    idle: dict[Handler, None] = {}
+    for entry in entries:
+        handler = entry.handler
+        found = [
+            primitive
+            for primitive, name, place in tried.ran
+            if (name, place) == (handler.name, str(handler.place))
+            and entry.target.name in (primitive, ANY_PRIMITIVE)
+        ]
+        if found:
+            reached.setdefault(handler, []).extend(found)
+        else:
+            idle[handler] = None
+    return HandlerReport(
+        len(tried.samples),
+        tuple(f"{_at(each)}: {', '.join(sorted(set(names)))}" for each, names in reached.items()),
+        tuple(_at(each) for each in idle if each not in reached),
+    )
+
+
+def _at(handler: Handler) -> str:
+    return f"{handler.name} ({handler.place})"
+
+
+# --- fixtures ------------------------------------------------------------------------------------
+
+if "pytest" in globals():
+
+    @pytest.fixture
+    def forbid_materialization() -> Iterator[None]:
+        """In the test, an implicit array that becomes dense for want of a handler is an error."""
+        with materialization("error"):
+            yield
+
+    @pytest.fixture
+    def explained() -> Iterator[Callable[[], Explanation]]:
+        """What the test has done so far with implicit arrays, whenever it asks."""
+        with recording() as record:
+            yield lambda: Explanation.of(Record(list(record.events)))
