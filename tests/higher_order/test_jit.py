@@ -20,6 +20,8 @@ from jaxtyping import Float
 import typedqax as tq
 from typedqax import ops
 
+pytestmark = pytest.mark.usefixtures("without_leak_checks")
+
 
 def product(x: Any, w: Any) -> Any:
     return jnp.tanh(x @ w)

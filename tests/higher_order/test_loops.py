@@ -37,6 +37,8 @@ from jaxtyping import Float
 import typedqax as tq
 from typedqax import ops
 
+pytestmark = pytest.mark.usefixtures("without_leak_checks")
+
 MOST = ["eager", "jit of grad of jit"]
 HEAVY = {"constant", "carry", "carries change one another", "nested", "fori with a constant"}
 """What is differentiated and compiled too; the rest of the grid is run as it is."""
