@@ -158,7 +158,7 @@ def test_auxiliary_data_is_the_given_shape_the_given_dtype_and_the_aux_fields() 
     assert auxiliary_data(Pair(jnp.ones(3), "n", shape=(3,), dtype=jnp.float32)) == (
         (3,),
         np.dtype("float32"),
-        ("n",),
+        "n",
     )
 
 

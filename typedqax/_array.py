@@ -39,7 +39,6 @@ from typedqax._value import (
     ImplicitValue,
     field_names,
     is_value,
-    register_pytree,
 )
 
 T = TypeVar("T")
@@ -243,7 +242,6 @@ class ImplicitArray(ImplicitValue, _Dataclass, _ArrayBase, ABC):
             if "__repr__" not in cls.__dict__:
                 cls.__repr__ = cls.__repr__
             _remember_local_names(cls)
-            register_pytree(cls)
             recheck_class(cls)
 
         def __new__(cls, *args: Any, **kwargs: Any) -> ImplicitArray:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import jax
@@ -33,6 +34,11 @@ class FieldNames:
     children: tuple[str, ...]
     auxiliary: tuple[str, ...]
 
+    @property
+    def stored_auxiliary(self) -> tuple[str, ...]:
+        """The names of all auxiliary data, the given shape and dtype first."""
+        return ("_given_shape", "_given_dtype", *self.auxiliary)
+
 
 class ImplicitValue:
     """The root that every implicit array derives from; handlers annotate `ImplicitArray`.
@@ -52,7 +58,7 @@ class ImplicitValue:
 
     @classmethod
     def _finalize_class(cls) -> FieldNames:
-        """The class's fields, settled at its first use.
+        """The class's fields, settled at its first use, when it becomes a pytree too.
 
         An explicit `@dataclass` comes later than `__init_subclass__`: nothing can be settled there.
         """
@@ -62,6 +68,7 @@ class ImplicitValue:
                 names = cls.__dict__.get("_field_names")
                 if names is None:
                     names = cls._settle_fields()
+                    _register_pytree(cls, names)
                     cls._field_names = names
         return names
 
@@ -79,43 +86,51 @@ def field_names(cls: type[ImplicitValue]) -> FieldNames:
     return cls.__dict__.get("_field_names") or cls._finalize_class()
 
 
-def register_pytree(cls: type[ImplicitValue]) -> None:
-    """Make `cls` a pytree whose key paths name the fields; unflattening never validates."""
+def _register_pytree(cls: type[ImplicitValue], fields: FieldNames) -> None:
+    """Make `cls` a pytree whose key paths name the fields; unflattening never validates.
 
-    def children(value: ImplicitValue) -> tuple[Any, ...]:
-        state, names = value.__dict__, field_names(cls).children
-        return tuple([state.get(name) for name in names]) if names else (state.get(EXTENT),)
+    JAX flattens the arguments of a compiled function at every call, so this is what such a call
+    costs beside a class that was registered by hand (tests/benchmarks/warm_call.py).
+    """
+    leaf_names, auxiliary_names = fields.children or (EXTENT,), fields.stored_auxiliary
+    read_leaves, read_auxiliary = _reader(leaf_names), _reader(auxiliary_names)
+    keys = [GetAttrKey(name) for name in fields.children or ("shape",)]
+    names = leaf_names + auxiliary_names
 
     def flatten(value: ImplicitValue) -> tuple[tuple[Any, ...], Hashable]:
-        return children(value), auxiliary_data(value)
+        state = value.__dict__
+        try:
+            return read_leaves(state), read_auxiliary(state)
+        except KeyError:  # one that is being made
+            known = {**dict.fromkeys(names), **state}
+            return read_leaves(known), read_auxiliary(known)
 
     def flatten_with_keys(
         value: ImplicitValue,
     ) -> tuple[Iterable[tuple[GetAttrKey, Any]], Hashable]:
-        names = field_names(cls).children or ("shape",)
-        keys = [GetAttrKey(name) for name in names]
-        return tuple(zip(keys, children(value), strict=True)), auxiliary_data(value)
+        leaves, auxiliary = flatten(value)
+        return tuple(zip(keys, leaves, strict=True)), auxiliary
 
     def unflatten(auxiliary: Any, leaves: Iterable[Any]) -> ImplicitValue:
         value: ImplicitValue = object.__new__(cls)
-        names = field_names(cls)
-        state = value.__dict__
-        state["_given_shape"], state["_given_dtype"], rest = auxiliary
-        state.update(zip(names.auxiliary, rest, strict=True))
-        state.update(zip(names.children or (EXTENT,), leaves, strict=True))
+        value.__dict__.update(zip(names, (*leaves, *auxiliary), strict=True))
         return value
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
 
 
+def _reader(names: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+    """What reads these names of a state, as a tuple; itemgetter does not make one of one name."""
+    if len(names) == 1:
+        (name,) = names
+        return lambda state: (state[name],)
+    return itemgetter(*names)
+
+
 def auxiliary_data(value: ImplicitValue) -> tuple[Any, ...]:
     """What of `value` JAX compares and hashes: its given shape and dtype, and its aux fields."""
     state = value.__dict__
-    return (
-        state.get("_given_shape"),
-        state.get("_given_dtype"),
-        tuple([state.get(name) for name in field_names(type(value)).auxiliary]),
-    )
+    return tuple([state.get(name) for name in field_names(type(value)).stored_auxiliary])
 
 
 def child_values(value: ImplicitValue) -> tuple[tuple[str, Any], ...]:
