@@ -188,8 +188,9 @@ class ImplicitTrace(_jax.Trace):
         return ImplicitTracer(self, value) if is_value(value) else value
 
     def lift_made(self, value: Any) -> Any:
-        """As `lift`, for an array that was made or closed over where this trace runs: tracers that
-        it holds in its fields are lowered first.
+        """As `lift`, for an array made or closed over where this trace runs.
+
+        Tracers that it holds in its fields are lowered first.
         """
         return ImplicitTracer(self, lower(value, self.run)) if is_value(value) else value
 
