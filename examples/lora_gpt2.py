@@ -1,6 +1,6 @@
 """Fine-tune the unmodified GPT-2 of HuggingFace transformers with LoRA.
 
-    python examples/lora_gpt2.py --steps 300 --rank 8 --alpha 1.0 --seed 0
+    python examples/lora_gpt2.py --steps 200 --rank 8 --alpha 1.0 --seed 0
 
 The claim: every attention and MLP weight of `FlaxGPT2LMHeadModel` becomes a `LoraMatrix`, and
 nothing else changes, neither the model nor the loss nor the training step. The model stores these
@@ -187,13 +187,14 @@ def sample(model: Any, params: Any, seed: int) -> str:
     """Some characters that the model goes on with; its own sampling loop runs on LoRA matrices."""
 
     def generate(params: Any, prompt: Tokens) -> Array:
-        options = {"do_sample": True, "max_length": LENGTH, "prng_key": jax.random.key(seed)}
-        tokens: Array = model.generate(prompt, params=params, **options).sequences
+        options = {"do_sample": True, "temperature": 0.5, "max_length": LENGTH}
+        key = jax.random.key(seed)
+        tokens: Array = model.generate(prompt, params=params, prng_key=key, **options).sequences
         return tokens
 
     prompt = jnp.asarray([list(b"The ")])
     tokens = jax.jit(tq.use_implicit_args(generate, handlers=LORA))(params, prompt)
-    return bytes(np.asarray(tokens[0], np.uint8)).decode("ascii")
+    return bytes(np.asarray(tokens[0], np.uint8)).decode("ascii").rstrip("\0")
 
 
 def size(tree: Any) -> str:
@@ -213,7 +214,7 @@ class Parser(argparse.ArgumentParser):
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """The options, each within its bounds."""
     parser = Parser(prog="lora_gpt2.py", description="LoRA on an unmodified Flax GPT-2.")
-    parser.add_argument("--steps", type=int, default=300, help="training steps (300)")
+    parser.add_argument("--steps", type=int, default=200, help="training steps (200)")
     parser.add_argument("--rank", type=int, default=8, help="rank of each adapter (8)")
     parser.add_argument("--alpha", type=float, default=1.0, help="multiplier of each update (1.0)")
     parser.add_argument("--seed", type=int, default=0, help="seed of everything random (0)")
