@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, overload
@@ -117,6 +118,16 @@ class _Transformed:
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return _Transformed(copy.deepcopy(self._function, memo), self._tables)
 
+    def __reduce__(self) -> Any:
+        """By its name where it is a decorated function, which its module has under that name."""
+        found: Any = sys.modules.get(getattr(self._function, "__module__", None) or "")
+        name = getattr(self._function, "__qualname__", "")
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is self:
+            return name
+        return _transformed, (self._function, self._tables.extra, self._tables.isolated)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Transformed):
             return NotImplemented
@@ -127,6 +138,10 @@ class _Transformed:
 
     def __repr__(self) -> str:
         return f"use_implicit_args({self._function!r})"
+
+
+def _transformed(function: Any, handlers: HandlerTable | None, isolated: bool) -> _Transformed:
+    return _Transformed(function, Tables.of(handlers, isolated=isolated))
 
 
 def apply(
