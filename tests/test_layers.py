@@ -41,6 +41,7 @@ _ranking
 _table
 _findings
 _installed
+_layout
 _materialization
 _recording
 _dispatch

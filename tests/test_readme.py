@@ -99,6 +99,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """A module for the README's names, which type hints of its classes can be looked up in."""
     module = types.ModuleType("readme")
     monkeypatch.setitem(sys.modules, "readme", module)
+    monkeypatch.setenv("COLUMNS", "100")  # tables fit the terminal that they are printed in
     return module
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import html
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, ParamSpec, Protocol
 
 import jax
@@ -12,12 +16,23 @@ from typedqax import _jax
 from typedqax._aval import describe, is_array_like
 from typedqax._dispatch import Tables, resolve
 from typedqax._errors import MaterializationError
+from typedqax._layout import (
+    clipped,
+    html_cell,
+    html_fragment,
+    html_page,
+    human_bytes,
+    short_place,
+    table,
+    terminal_width,
+)
 from typedqax._materialization import Materialization
 from typedqax._misses import misses
 from typedqax._recording import Application, Record, recording
 from typedqax._signature import Operand
 from typedqax._table import HandlerTable
 from typedqax._transform import deciding_tables
+from typedqax._value import ImplicitValue
 
 P = ParamSpec("P")
 
@@ -85,6 +100,41 @@ class Which:
             lines.append(f"{shown}: {choice.reason}" if choice.reason else shown)
         return "\n".join(lines)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data, for tools."""
+        return {
+            "primitive": self.primitive,
+            "operands": [str(operand) for operand in self.operands],
+            "winner": None if self.winner is None else asdict(self.winner),
+            "bindings": {
+                name: list(size) if isinstance(size, tuple) else size
+                for name, size in self.bindings.items()
+            },
+            "choices": [asdict(choice) for choice in self.choices],
+        }
+
+    def _repr_html_(self) -> str:
+        """A table of the handlers, for notebooks."""
+        sizes = ", ".join(f"{name} = {size}" for name, size in self.bindings.items())
+        outcome = "implicit operands become dense" if self.winner is None else self.winner.handler
+        rows = [
+            (
+                "fine" if choice is self.winner else "idle",
+                [
+                    html_cell("runs" if choice is self.winner else ""),
+                    html_cell(f"{choice.handler}({choice.signature})"),
+                    html_cell(short_place(choice.place), title=choice.place),
+                    html.escape(choice.reason),
+                ],
+            )
+            for choice in self.choices
+        ]
+        title = f"{self.primitive}({', '.join(map(str, self.operands))}): {outcome}"
+        return html_fragment(title, [sizes] if sizes else [], _CHOICE_HEAD, rows)
+
+
+_CHOICE_HEAD = ("", "handler", "written at", "why not")
+
 
 def which(
     op: _HasName, /, *operands: Any, handlers: HandlerTable | None = None, **params: Any
@@ -104,9 +154,7 @@ def which(
         >>> print(tq.which(tq.ops.add, jnp.ones(3), jnp.ones(3)))
         add(Array f32[3], Array f32[3]): no handler takes it; implicit operands become dense.
     """
-    described = tuple(
-        [describe(o if is_array_like(o) else _jax.canonicalize(o)) for o in operands]
-    )
+    described = tuple([describe(o if is_array_like(o) else _jax.canonicalize(o)) for o in operands])
     tables = deciding_tables() if handlers is None else Tables.of(handlers)
     resolution = resolve(tables, op.name, described, operands)
     choices: list[Choice] = []
@@ -137,6 +185,10 @@ def which(
 
 # --- a whole run ---------------------------------------------------------------------------------
 
+NOWHERE = "no line of yours"
+"""What is shown for a call that no line of the user's code makes, such as those in `jnp.sin` when
+that itself is what was transformed and jitted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -149,7 +201,8 @@ class Line:
         handler: the handler that ran, with its file and line; None: an operand became dense.
         nbytes: the bytes that became dense in all calls.
         reasons: why they did, or which handlers declined before the one that ran.
-        where: the user's file and line.
+        where: the user's file and line; None: the call is in no line of the user's.
+        dense: the classes that became dense.
     """
 
     primitive: str
@@ -158,15 +211,21 @@ class Line:
     handler: str | None
     nbytes: int
     reasons: tuple[str, ...]
-    where: str
+    where: str | None
+    dense: tuple[type[ImplicitValue], ...] = ()
+
+    @property
+    def call(self) -> str:
+        """The first call, with its operands."""
+        return f"{self.primitive}({', '.join(map(str, self.operands))})"
 
     def __str__(self) -> str:
-        call = f"{self.primitive}({', '.join(map(str, self.operands))})"
-        if self.handler is not None:
-            outcome = self.handler
-        else:
-            outcome = f"MATERIALIZED {self.nbytes} bytes"
-        return f"{self.count:>4} x {call}  ->  {outcome}  at {self.where}"
+        outcome = self.handler or f"became dense ({human_bytes(self.nbytes)})"
+        return f"{self.count} x {self.call}: {outcome}, at {self.where or NOWHERE}"
+
+
+_RUN_HEAD = ("calls", "primitive and operands", "what ran", "where")
+_PLACE = re.compile(r"[^\s()'\"]+\.py:\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +233,8 @@ class Explanation:
     """What a run did with implicit arrays.
 
     Attributes:
-        lines: per primitive and line of the user's code, in the order of first calls.
+        lines: per primitive, classes of operands and line of the user's code, in the order of
+            first calls.
     """
 
     lines: tuple[Line, ...]
@@ -182,25 +242,69 @@ class Explanation:
     @classmethod
     def of(cls, record: Record) -> Explanation:
         """What a record of a run says."""
-        return _explanation(record)
+        groups: dict[Any, list[Application | Materialization]] = {}
+        for event in record.events:
+            frame = _jax.user_frame(event.source)
+            where = None if frame is None else f"{frame.file}:{frame.line}"
+            ran = f"{event.handler} ({event.place})" if isinstance(event, Application) else None
+            kinds = tuple([operand.cls for operand in event.operands])
+            groups.setdefault((event.primitive, kinds, ran, where), []).append(event)
+        return cls(tuple([_line(key[2], key[3], events) for key, events in groups.items()]))
 
     @property
     def materialized(self) -> tuple[Line, ...]:
         """The lines on which something became dense."""
         return tuple([line for line in self.lines if line.handler is None])
 
-    def __str__(self) -> str:
+    @property
+    def missing(self) -> dict[str, dict[str, int]]:
+        """By class, the primitives that it became dense for and how often: handlers to write."""
+        found: dict[str, Counter[str]] = {}
+        for line in self.materialized:
+            for cls in line.dense:
+                found.setdefault(cls.__name__, Counter())[line.primitive] += line.count
+        return {name: dict(counts.most_common()) for name, counts in found.items()}
+
+    @property
+    def totals(self) -> tuple[str, ...]:
+        """What it comes to, in sentences."""
         handled = sum(line.count for line in self.lines if line.handler is not None)
-        dense = self.materialized
-        total = (
-            f"{handled} calls ran a handler; {sum(line.count for line in dense)} made an operand "
-            f"dense ({sum(line.nbytes for line in dense)} bytes)."
+        dense = sum(line.count for line in self.materialized)
+        nbytes = human_bytes(sum(line.nbytes for line in self.materialized))
+        if not self.lines:
+            return ("No primitive met an implicit array.",)
+        if not dense:
+            return (f"{_times(handled)} ran a handler; nothing became dense.",)
+        return (
+            f"{_times(handled)} ran a handler; {_times(dense)} made an operand dense ({nbytes}).",
+            *[
+                f"{name}: {len(counts)} primitive{'s lack' if len(counts) > 1 else ' lacks'} a "
+                f"handler: {', '.join(f'{each} x{count}' for each, count in counts.items())}"
+                for name, counts in self.missing.items()
+            ],
         )
-        rows: list[str] = []
-        for line in self.lines:
-            rows.append(str(line))
-            rows += [f"         {reason}" for reason in line.reasons]
-        return "\n".join([*rows, total])
+
+    def __str__(self) -> str:
+        return self.to_text(terminal_width())
+
+    def to_text(self, width: int) -> str:
+        """A table at most `width` characters wide, and the totals."""
+        if not self.lines:
+            return self.totals[0]
+        rows = [
+            (
+                (
+                    str(line.count),
+                    line.call,
+                    _outcome(line, width // 6),
+                    NOWHERE if line.where is None else short_place(line.where, width // 4),
+                ),
+                [_PLACE.sub(lambda found: short_place(found[0]), each) for each in line.reasons],
+            )
+            for line in self.lines
+        ]
+        totals = [clipped(total, width) for total in self.totals]
+        return "\n".join([table(_RUN_HEAD, rows, (6, 44, 26, 24), width), "", *totals])
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data, for tools."""
@@ -212,22 +316,100 @@ class Explanation:
                     "count": line.count,
                     "handler": line.handler,
                     "bytes": line.nbytes,
+                    "dense": [cls.__name__ for cls in line.dense],
                     "reasons": list(line.reasons),
                     "where": line.where,
                 }
                 for line in self.lines
-            ]
+            ],
+            "handled": sum(line.count for line in self.lines if line.handler is not None),
+            "materialized": sum(line.count for line in self.materialized),
+            "bytes": sum(line.nbytes for line in self.lines),
+            "missing": self.missing,
         }
 
-    def assert_no_materialization(self, *, allow: Sequence[str] = ()) -> None:
-        """For tests: nothing became dense but for the primitives named in `allow`.
+    def _repr_html_(self) -> str:
+        """The run as a table, for notebooks; what became dense is marked."""
+        rows = [
+            (
+                "dense" if line.handler is None else "fine",
+                [
+                    html_cell(str(line.count)),
+                    html_cell(line.call, line.reasons),
+                    html_cell(_outcome(line, 40), title=line.handler or ""),
+                    html_cell(
+                        NOWHERE if line.where is None else short_place(line.where),
+                        title=line.where or "",
+                    ),
+                ],
+            )
+            for line in self.lines
+        ]
+        return html_fragment("What ran on implicit arrays", self.totals, _RUN_HEAD, rows)
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the run as one page, which loads nothing from elsewhere."""
+        page = html_page("typedqax: what ran on implicit arrays", self._repr_html_())
+        Path(path).write_text(page, encoding="utf-8")
+
+    def assert_no_materialization(self, *classes: type, allow: Sequence[str] = ()) -> None:
+        """For tests: nothing became dense, but for primitives named in `allow`.
+
+        Args:
+            classes: only these classes, and their subclasses, are asked about; all, if none.
+            allow: names of primitives.
 
         Raises:
             MaterializationError: something did; the text has each line.
         """
-        dense = [line for line in self.materialized if line.primitive not in allow]
+        if isinstance(allow, str):
+            raise TypeError(f"allow={allow!r}: pass a sequence of primitive names, [{allow!r}].")
+        dense = [
+            line
+            for line in self.materialized
+            if line.primitive not in allow
+            and (not classes or any(issubclass(cls, classes) for cls in line.dense))
+        ]
         if dense:
-            raise MaterializationError("\n".join(["operands became dense:", *map(str, dense)]))
+            shown = [f"  {clipped(str(line), 300)}" for line in dense[:10]]
+            more = [f"  ... and {len(dense) - 10} more"] if len(dense) > 10 else []
+            raise MaterializationError("\n".join(["implicit arrays became dense:", *shown, *more]))
+
+
+def _times(count: int) -> str:
+    return f"{count} call{'' if count == 1 else 's'}"
+
+
+def _outcome(line: Line, width: int) -> str:
+    """What ran, with its place in at most `width` characters."""
+    if line.handler is None:
+        return f"DENSE, {human_bytes(line.nbytes)}"
+    return _PLACE.sub(lambda found: short_place(found[0], width), line.handler)
+
+
+def _line(
+    ran: str | None, where: str | None, events: Sequence[Application | Materialization]
+) -> Line:
+    first = events[0]
+    if isinstance(first, Application):
+        return Line(first.primitive, first.operands, len(events), ran, 0, first.declined, where)
+    dense = [event for event in events if isinstance(event, Materialization)]
+    # A call has an event for each of its implicit operands.
+    calls = sum(1 / max(1, _implicit_operands(event)) for event in dense)
+    return Line(
+        first.primitive,
+        first.operands,
+        max(1, round(calls)),
+        None,
+        sum(event.nbytes or 0 for event in dense),
+        first.reasons,
+        where,
+        tuple(dict.fromkeys(event.cls for event in dense)),
+    )
+
+
+def _implicit_operands(event: Materialization) -> int:
+    return sum(issubclass(operand.cls, ImplicitValue) for operand in event.operands)
 
 
 def explain(function: Callable[P, Any], /) -> Callable[P, Explanation]:
@@ -260,39 +442,6 @@ def explain(function: Callable[P, Any], /) -> Callable[P, Explanation]:
 
         with recording() as record, jax.ensure_compile_time_eval():
             jax.eval_shape(run, [leaves[index] for index in large])
-        return _explanation(record)
+        return Explanation.of(record)
 
     return explained
-
-
-def _explanation(record: Record) -> Explanation:
-    groups: dict[Any, list[Application | Materialization]] = {}
-    for event in record.events:
-        frame = _jax.user_frame(event.source)
-        where = "?" if frame is None else f"{frame.file}:{frame.line}"
-        outcome = event.handler if isinstance(event, Application) else None
-        groups.setdefault((event.primitive, outcome, where), []).append(event)
-    return Explanation(tuple([_line(key[2], events) for key, events in groups.items()]))
-
-
-def _line(where: str, events: Sequence[Application | Materialization]) -> Line:
-    first = events[0]
-    if isinstance(first, Application):
-        return Line(
-            first.primitive,
-            first.operands,
-            len(events),
-            f"{first.handler} ({first.place})",
-            0,
-            first.declined,
-            where,
-        )
-    return Line(
-        first.primitive,
-        first.operands,
-        len(events),
-        None,
-        sum(e.nbytes or 0 for e in events if isinstance(e, Materialization)),
-        first.reasons,
-        where,
-    )

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, get_args
 
 from typedqax import _jax
 from typedqax._errors import MaterializationError, MaterializationWarning
+from typedqax._layout import human_bytes
 from typedqax._signature import Operand
 from typedqax._value import ImplicitValue
 
@@ -44,18 +45,9 @@ class Materialization:
         where = "" if frame is None else f" at {frame.file}:{frame.line}"
         scope = _jax.name_scope(self.source)
         inside = f" (in {scope})" if scope else ""
-        size = "" if self.nbytes is None else f" ({_human_bytes(self.nbytes)})"
+        size = "" if self.nbytes is None else f" ({human_bytes(self.nbytes)})"
         call = f"{self.primitive}({', '.join(map(str, self.operands))})"
         return f"{self.operand} became dense{size} for {call}{where}{inside}"
-
-
-def _human_bytes(count: int) -> str:
-    size, unit = float(count), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):  # read after the loop
-        if size < 1024 or unit == "TiB":  # bytes in a KiB
-            break
-        size /= 1024
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
 
 
 # --- policy --------------------------------------------------------------------------------------
