@@ -148,6 +148,14 @@ def test_wrong_numbers_within_the_tolerance_pass() -> None:
     assert check_handlers(Twice, [twice(3)], handlers=table, tolerance=0.01).calls == 1
 
 
+def test_what_means_to_be_different_is_skipped() -> None:
+    def wrong(x: Twice, /) -> Twice:
+        return x
+
+    table = tq.HandlerTable("t", ops.neg.to(wrong))
+    assert check_handlers(Twice, [twice(3)], handlers=table, skip=["neg"]).calls == 0
+
+
 def test_examples_of_another_class_are_refused() -> None:
     with pytest.raises(TypeError, match=r"^check_handlers\(Twice, ...\): an example is a Eye\.$"):
         check_handlers(Twice, [arrays.Eye(3)])
@@ -186,7 +194,9 @@ READY = {
 def test_the_ready_made_arrays_give_what_the_dense_path_gives(
     example: tq.ImplicitArray, table: tq.HandlerTable
 ) -> None:
-    assert check_handlers(type(example), [example], handlers=table).calls
+    # Rows out of bounds are missing in a masked array, whatever they were to be filled with.
+    skip = ("gather",) if isinstance(example, arrays.MaskedArray) else ()
+    assert check_handlers(type(example), [example], handlers=table, skip=skip).calls
 
 
 # --- fixtures ------------------------------------------------------------------------------------
