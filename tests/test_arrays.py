@@ -709,6 +709,10 @@ def test_no_table_is_installed_by_the_import() -> None:
     assert not rules & {id(rule) for rule in ALL.rules}
 
 
+def test_nothing_can_be_said_against_any_handler() -> None:
+    assert [str(found) for found in tq.check("typedqax") if "arrays" in found.file] == []
+
+
 @pytest.mark.parametrize("name", ["zeros", "eye", "lora", "int8", "masked"])
 def test_the_examples_in_the_docstrings_hold(name: str) -> None:
     module = importlib.import_module(f"typedqax.arrays.{name}")

@@ -32,7 +32,7 @@ class Eye(ImplicitArray):
     def __init__(self, size: int, dtype: DTypeLike = jnp.float32) -> None:
         super().__init__(shape=(size, size), dtype=jnp.dtype(dtype))
 
-    def materialize(self) -> Shaped[Array, "... n n"]:
+    def materialize(self) -> Shaped[Array, "... _ _"]:
         """The ones and zeros, in memory; many of them where the identity was stacked."""
         return jnp.broadcast_to(jnp.eye(self.shape[-1], dtype=self.dtype), self.shape)
 

@@ -175,6 +175,11 @@ def join(*parts: Zeros, dimension: int) -> Zeros:
 # An implicit array that Zeros meets may have its own rule for zeros: then that rule wins.
 IMPLICIT = -1
 
+OTHERS = ops.BinaryGroup[...](
+    "binary functions without rules of their own for either side",
+    *(op for op in ops.elementwise_binary if op not in (ops.add, ops.add_any, ops.mul, ops.sub)),
+)
+
 ZEROS = HandlerTable(
     "zeros",
     ops.elementwise_unary.to(elementwise),
@@ -187,7 +192,7 @@ ZEROS = HandlerTable(
     (ops.add | ops.add_any).to(plus_zeros),
     ops.sub.to(minus),
     ops.sub.to(less_zeros, precedence=IMPLICIT),
-    ops.elementwise_binary.to(as_scalar, precedence=2 * IMPLICIT),
+    OTHERS.to(as_scalar, precedence=2 * IMPLICIT),
     ops.reductions.to(reduce),
     # cumlogsumexp is not among them: n zeros give log n.
     (ops.cummax | ops.cummin | ops.cumprod | ops.cumsum).to(accumulate),
