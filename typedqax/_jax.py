@@ -193,6 +193,12 @@ def dtype_name(dtype: Any) -> str:
     return str(dtype.name if hasattr(dtype, "name") else dtype)
 
 
+def varying_axes(aval: Any) -> frozenset[Any]:
+    """The mesh axes of a `shard_map` over which an array differs (`mat` from JAX 0.10 on)."""
+    kinds = getattr(aval, "mat", None)
+    return frozenset(getattr(kinds, "varying", None) or ())
+
+
 def float_bits(dtype: Any) -> tuple[int, int] | None:
     """The bits of the exponent and of the mantissa of a floating dtype; None of any other."""
     if not _dtypes.issubdtype(dtype, np.floating):
@@ -203,6 +209,11 @@ def float_bits(dtype: Any) -> tuple[int, int] | None:
 
 def out_avals(primitive: Primitive, avals: Sequence[Any], params: Params) -> list[Any] | None:
     """What `primitive` would give for operands of these avals; None where it has no own rule."""
+    varying = [varying_axes(aval) for aval in avals]
+    if any(axes != varying[0] for axes in varying):
+        # In a shard_map an implicit operand does not say over which axes it varies, and a primitive
+        # insists that its operands agree on that; shapes and dtypes do not depend on it.
+        avals = [aval.update(manual_axis_type=_core.empty_mat) for aval in avals]
     try:
         result, _ = _partial_eval._cached_abstract_eval(primitive, *avals, **params)
     except TypeError:  # an unhashable param: ask without the cache, and let a real error show

@@ -3,7 +3,8 @@
 A handler of the same primitive for a class goes before what is done here, as for every primitive.
 What is here never makes anything dense, whatever the class:
 
-- on each leaf: `stop_gradient`, `copy`, `name` (`checkpoint_name`), `optimization_barrier`;
+- on each leaf: `stop_gradient`, `copy`, `name` (`checkpoint_name`), `optimization_barrier`,
+  `pvary`;
 - `device_put` and `sharding_constraint`: a leaf of the array's own shape is placed as the array is
   to be, any other leaf is put whole on every device (`device_put`), or left to the compiler
   (`sharding_constraint`); what replicates holds of all leaves;
@@ -58,6 +59,21 @@ def _on_all_leaves(call: Call) -> list[Any]:
 def _is_empty(leaf: Any) -> bool:
     """Whether a leaf holds nothing: the one that only carries a shape, above all."""
     return is_array_like(leaf) and 0 in leaf.shape
+
+
+def _vary(call: Call) -> list[Any]:
+    """The one operand, its leaves varying over the axes of a `shard_map` that they do not yet."""
+    (value,) = call.values
+    leaves, tree = jax.tree.flatten(value)
+    results = []
+    with _jax.under(call.trace.parent):
+        for leaf in leaves:
+            varying = _jax.varying_axes(jax.typeof(leaf))
+            axes = tuple([axis for axis in call.params["axes"] if axis not in varying])
+            results.append(
+                _jax.bind(call.primitive, [leaf], {**call.params, "axes": axes}) if axes else leaf
+            )
+    return [jax.tree.unflatten(tree, results)]
 
 
 # --- placement -----------------------------------------------------------------------------------
@@ -238,6 +254,7 @@ LEAFWISE: Final[Mapping[str, PrimitiveRule]] = {
     "copy": _on_each_leaf,
     "name": _on_each_leaf,
     "optimization_barrier": _on_all_leaves,
+    "pvary": _vary,
     "device_put": _device_put,
     "sharding_constraint": _sharding_constraint,
     "zeros_like": _zeros_like,

@@ -1,0 +1,354 @@
+"""checkpoint, linear solves, shard_map, calls, and what only takes dense arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from agreement import (
+    X,
+    assert_agrees,
+    assert_same,
+    gradient,
+    has_dense,
+    low_rank,
+    only,
+    primitives,
+    rng,
+    staged,
+    use,
+)
+from implicit_kinds import HANDLERS, KINDS, LowRank, Plain, dense, numbers
+from jax import Array, lax
+from jax.api_util import debug_info
+from jax.custom_batching import sequential_vmap
+from jax.experimental import checkify, pallas
+from jax.extend.core import Primitive
+from jax.extend.core.primitives import call_p
+from jax.extend.linear_util import wrap_init
+from jax.interpreters import mlir
+from jax.sharding import AxisType, PartitionSpec
+
+import typedqax as tq
+
+pytestmark = pytest.mark.usefixtures("without_leak_checks")
+
+P = PartitionSpec
+ONES = jnp.ones((4, 3))
+
+
+def layer(x: Any, w: Any) -> Any:
+    return jnp.tanh(x @ w)
+
+
+# --- checkpoint ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["eager", "jit of grad of jit", "jvp"])
+@pytest.mark.parametrize("where", ["inside", "outside"])
+def test_a_checkpointed_layer_gives_what_it_gives_for_dense_arrays(where: str, way: str) -> None:
+    if where == "inside":
+        assert_agrees(jax.checkpoint(layer), X, low_rank(), way=way)
+    else:
+        got = gradient(jax.checkpoint(use(layer)), X, low_rank())
+        assert_same(got, gradient(lambda x, w: layer(x, dense(w)), X, low_rank()))
+
+
+def test_a_checkpointed_layer_stays_one_and_runs_the_handlers() -> None:
+    policy = jax.checkpoint_policies.dots_saveable
+    f = jax.checkpoint(layer, policy=policy, prevent_cse=False)
+    with tq.materialization("error"):
+        eqn = only(f, "remat2", X, low_rank())
+    assert eqn.params["policy"] is policy
+    assert eqn.params["prevent_cse"] is False
+    assert not has_dense(staged(f, X, low_rank()), (3, 4))
+    backward = jax.make_jaxpr(lambda x, w: gradient(use(f), x, w))(X, low_rank())
+    assert not has_dense(backward, (3, 4))
+
+
+def test_an_implicit_result_of_a_checkpointed_function_stays_implicit() -> None:
+    got = use(jax.checkpoint(lambda w: (w.T, -w)))(low_rank())
+    assert [type(each) for each in got] == [LowRank, LowRank]
+    assert_same(dense(got), (dense(low_rank()).T, -dense(low_rank())))
+
+
+def test_checkpoint_jit_and_scan_in_one_another() -> None:
+    def f(x: Any, w: Any) -> Any:
+        inner = jax.checkpoint(jax.jit(lambda x, w: layer(x, w) @ ONES))
+        return lax.scan(jax.checkpoint(lambda c, _: (inner(c, w), None)), x, None, length=2)[0]
+
+    assert_agrees(f, X, low_rank(), way="jit of grad of jit")
+    assert not has_dense(staged(f, X, low_rank()), (3, 4))
+
+
+# --- solves ----------------------------------------------------------------------------------------
+
+B = numbers(rng(5), 3)
+
+
+def solvable() -> Plain:
+    return Plain(jnp.eye(3) * 3 + numbers(rng(6), 3, 3) * 0.1)
+
+
+SOLVES: dict[str, Any] = {
+    "custom_linear_solve": lambda a, b: lax.custom_linear_solve(
+        lambda v: a @ v,
+        b,
+        lambda _, b: jnp.linalg.solve(a, b),
+        transpose_solve=lambda _, b: jnp.linalg.solve(a.T, b),
+    ),
+    "cg": lambda a, b: jax.scipy.sparse.linalg.cg(lambda v: a @ (a.T @ v), b)[0],
+    "gmres": lambda a, b: jax.scipy.sparse.linalg.gmres(lambda v: a @ v, b)[0],
+    "solve": jnp.linalg.solve,
+    "custom_root": lambda a, b: lax.custom_root(
+        lambda x: x - jnp.tanh(b) - 0.1 * (a @ x),
+        b,
+        lambda f, x: lax.fori_loop(0, 20, lambda _, x: x - f(x), x),
+        lambda g, y: jnp.linalg.solve(jax.jacobian(g)(y), y),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOLVES)
+def test_a_solve_gives_what_it_gives_for_dense_arrays(name: str) -> None:
+    assert_agrees(SOLVES[name], solvable(), B)
+
+
+@pytest.mark.parametrize("name", ["custom_linear_solve", "custom_root"])
+def test_a_solve_is_differentiated_by_its_own_rule(name: str) -> None:
+    assert_agrees(SOLVES[name], solvable(), B, way="grad")
+
+
+# --- shard_map -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("checked", [True, False])
+@pytest.mark.parametrize("way", ["eager", "jit of grad of jit"])
+def test_shards_give_what_they_give_for_dense_arrays(way: str, checked: bool) -> None:
+    mesh = jax.make_mesh((2,), ("i",), axis_types=(AxisType.Auto,))
+
+    def f(x: Any, w: Any) -> Any:
+        def one(x: Any, w: Any) -> Any:
+            return lax.psum(jnp.tanh(x @ w), "i")
+
+        return jax.shard_map(
+            one, mesh=mesh, in_specs=(P("i"), P()), out_specs=P(), check_vma=checked
+        )(x, w)
+
+    with tq.materialization("error"):
+        assert_agrees(f, X, low_rank(), way=way)
+    assert only(f, "shard_map", X, low_rank()).params["in_specs"] == (P("i"), P(), P())
+
+
+def test_a_split_array_becomes_dense_and_a_closed_over_one_stays() -> None:
+    mesh = jax.make_mesh((2,), ("i",), axis_types=(AxisType.Auto,))
+
+    def f(x: Any, w: Any, v: Any) -> Any:
+        return jax.shard_map(
+            lambda v: (x @ w)[:, :2] + v, mesh=mesh, in_specs=P("i"), out_specs=P("i")
+        )(v)
+
+    assert_agrees(f, X, low_rank(), Plain(numbers(rng(1), 4, 2)))
+
+
+# --- calls -----------------------------------------------------------------------------------------
+
+
+def called(x: Any, w: Any) -> Any:
+    function = wrap_init(
+        lambda x, w: [jnp.tanh(x @ w), w.T], debug_info=debug_info("test", layer, (x, w), {})
+    )
+    return call_p.bind(x, w, subfuns=(function,))
+
+
+twice_p = Primitive("twice")
+twice_p.multiple_results = True
+
+
+@twice_p.def_abstract_eval
+def _twice_abstract(*avals: Any, jaxpr: Any, times: int) -> Any:
+    return jaxpr.out_avals
+
+
+@twice_p.def_impl
+def _twice_impl(*args: Any, jaxpr: Any, times: int) -> Any:
+    for _ in range(times - 1):
+        jax.extend.core.jaxpr_as_fun(jaxpr)(*args)
+    return jax.extend.core.jaxpr_as_fun(jaxpr)(*args)
+
+
+mlir.register_lowering(twice_p, mlir.lower_fun(_twice_impl, multiple_results=True))
+
+
+def test_an_unknown_call_of_a_function_has_it_rewritten() -> None:
+    def f(x: Any, w: Any) -> Any:
+        jaxpr = jax.make_jaxpr(lambda x, w: (jnp.tanh(x @ w), w.T))(x, w)
+        return twice_p.bind(x, w, jaxpr=jaxpr, times=2)
+
+    with tq.materialization("error"):
+        assert only(f, "twice", X, low_rank()).params["times"] == 2
+        got = use(f)(X, low_rank())
+    assert isinstance(got[1], LowRank)
+    assert_same(dense(got), f(X, dense(low_rank())))
+    assert_same(dense(jax.jit(use(f))(X, low_rank())), f(X, dense(low_rank())))
+
+
+def test_what_does_more_with_a_function_than_to_call_it_takes_dense_arrays() -> None:
+    x = Plain(numbers(rng(), 4))
+    assert_agrees(lambda x: lax.reduce(x, jnp.float32(1), lambda a, b: a * b + 0.0, (0,)), x)
+    assert_agrees(lambda s: lax.reduce(s, jnp.float32(1), lambda a, b: a - b, ()), Plain(x.x[0]))
+    composite = lax.composite(lambda x: jnp.sin(x), "tests.sine")
+    assert_agrees(composite, x)
+    assert primitives(composite, x)["composite"] == 1
+
+
+# --- what takes dense arrays -----------------------------------------------------------------------
+
+
+def double_kernel(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = x_ref[...] * 2
+
+
+def through_ref(w: Any) -> Any:
+    ref = jax.new_ref(w)
+    ref[...] = ref[...] * 2
+    return ref[...]
+
+
+def beside_ref(w: Any) -> Any:
+    ref = jax.new_ref(jnp.zeros((2, 4)))
+
+    def body(w: Any, _: None) -> Any:
+        ref[...] += X @ w
+        return w, None
+
+    lax.scan(body, w, None, length=2)
+    return ref[...]
+
+
+def checked(w: Any) -> Any:
+    checkify.check(jnp.all(jnp.isfinite(w @ ONES)), "infinite")
+    return w @ ONES
+
+
+OUT = jax.ShapeDtypeStruct((3, 4), jnp.float32)
+
+DENSE: dict[str, Any] = {
+    "pallas_call": pallas.pallas_call(double_kernel, out_shape=OUT, interpret=True),
+    "pure_callback": lambda w: jax.pure_callback(lambda a: np.asarray(a) * 2, OUT, w),
+    "io_callback": lambda w: jax.experimental.io_callback(
+        lambda a: np.asarray(a) * 2, OUT, w, ordered=True
+    ),
+    "through a ref": through_ref,
+    "beside a ref": beside_ref,
+    "custom_vmap": sequential_vmap(jnp.sin),
+    "vmap of custom_vmap": jax.vmap(sequential_vmap(jnp.sin)),
+    "checkify inside": lambda w: checkify.checkify(checked)(w)[1],
+    "linear_transpose": lambda w: jax.linear_transpose(lambda x: x @ w, X)(jnp.ones((2, 4)))[0],
+    "sort": lambda w: jnp.sort(w, axis=0),
+    "fft": lambda w: jnp.fft.fft(w),
+    "eigh": lambda w: jnp.linalg.eigh(w @ w.T)[0],
+    "hessian": lambda w: jax.hessian(lambda w: jnp.sum(jnp.tanh(X @ w)))(w),
+    "jacrev": lambda w: jax.jacrev(lambda w: X @ w)(w),
+}
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_what_takes_dense_arrays_gets_them(name: str) -> None:
+    assert_agrees(DENSE[name], low_rank())
+    assert_agrees(DENSE[name], low_rank(), way="jit")
+
+
+def test_debugging_sees_the_dense_array(capsys: pytest.CaptureFixture[str]) -> None:
+    use(lambda p: jax.debug.print("p is {}", p))(Plain(jnp.arange(3.0)))
+    jax.effects_barrier()
+    assert capsys.readouterr().out == "p is [0. 1. 2.]\n"
+
+
+def test_checkify_outside_finds_errors_inside() -> None:
+    error, got = checkify.checkify(use(checked))(low_rank())
+    error.throw()
+    assert_same(got, dense(low_rank()) @ ONES)
+    bad = LowRank(low_rank().a * jnp.inf, low_rank().b)
+    error, _ = checkify.checkify(use(checked))(bad)
+    with pytest.raises(checkify.JaxRuntimeError, match="infinite"):
+        error.throw()
+
+
+def test_calls_that_jax_kept_keep_implicit_results() -> None:
+    with tq.materialization("error"):
+        got = use(called)(X, low_rank())
+    assert isinstance(got[1], LowRank)
+    assert_same(dense(got), [layer(X, dense(low_rank())), dense(low_rank()).T])
+    assert_agrees(called, X, low_rank(), way="grad")
+
+
+# --- transformations outside -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_axes", [0, -3])
+def test_stacked_arrays_are_mapped_from_outside(in_axes: int) -> None:
+    ws = jax.tree.map(lambda *leaves: jnp.stack(leaves), low_rank(), low_rank(seed=1))
+    got = jax.vmap(use(layer), in_axes=(None, in_axes))(X, ws)
+    assert_same(got, jax.vmap(layer, in_axes=(None, 0))(X, dense(ws)))
+
+
+def test_transformations_of_every_kind_from_outside() -> None:
+    w = low_rank()
+
+    def loss(w: Any) -> Any:
+        return jnp.sum(layer(X, w))
+
+    f, g = use(loss), lambda w: loss(dense(w))
+    for transformation in (
+        lambda f: jax.value_and_grad(f),
+        lambda f: jax.grad(lambda w: (f(w), {"aux": f(w)}), has_aux=True),
+        jax.jacfwd,
+        jax.jacrev,
+        jax.hessian,
+        lambda f: lambda w: jax.linearize(f, w)[1](w),
+        lambda f: lambda w: jax.vjp(f, w)[1](jnp.float32(1)),
+        lambda f: lambda w: jax.jvp(f, (w,), (w,)),
+    ):
+        # the arrays' own trees differ in what is inside, so the leaves are what is compared
+        assert_same(jax.tree.leaves(transformation(f)(w)), jax.tree.leaves(transformation(g)(w)))
+
+
+def test_inside_the_transform_the_gradient_is_that_of_the_array() -> None:
+    for kind in ("low_rank", "quantized", "scaled_low_rank", "zeros"):
+        w = KINDS[kind].make(rng(), (3, 4))
+        assert_agrees(jax.grad(lambda w: jnp.sum(layer(X, w))), w)
+        assert_agrees(jax.value_and_grad(lambda w: jnp.sum(jnp.sin(w) * w)), w)
+
+
+def test_part_of_the_fields_is_differentiated() -> None:
+    w = low_rank()
+    got = jax.grad(lambda a: jnp.sum(use(layer)(X, LowRank(a, w.b, w.scale))))(w.a)
+    assert_same(got, jax.grad(lambda a: jnp.sum(layer(X, w.scale * (a @ w.b.T))))(w.a))
+
+
+def test_collectives_of_a_mapped_axis() -> None:
+    def f(x: Any, w: Any) -> Any:
+        return jax.vmap(lambda x: lax.psum(x @ w, "i"), axis_name="i")(x)
+
+    assert_agrees(f, X, low_rank())
+    ws = jax.tree.map(lambda *leaves: jnp.stack(leaves), low_rank(), low_rank(seed=1))
+    got = jax.vmap(use(lambda w: lax.psum(X @ w, "i")), axis_name="i")(ws)
+    assert_same(got, jax.vmap(lambda w: lax.psum(X @ w, "i"), axis_name="i")(dense(ws)))
+
+
+def test_a_class_whose_field_is_a_key() -> None:
+    class Noise(tq.ImplicitArray, materialization="allow"):
+        key: Any
+
+        def materialize(self) -> Array:
+            return jax.random.normal(self.key, self.shape)
+
+    noise = Noise(jax.random.key(0), shape=(3,), dtype=jnp.float32)
+    want = jax.random.normal(jax.random.key(0), (3,))
+    loop = use(lambda n: lax.fori_loop(0, 2, lambda _, c: c + n, jnp.zeros(3)), HANDLERS)
+    assert_same(loop(noise), 2 * want)
+    assert_same(jax.jit(use(lax.stop_gradient))(noise).materialize(), want)
