@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.lax import DotDimensionNumbers
 from jax.typing import DTypeLike
@@ -29,12 +30,17 @@ class Eye(ImplicitArray):
     [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
     """
 
-    def __init__(self, size: int, dtype: DTypeLike = jnp.float32) -> None:
-        super().__init__(shape=(size, size), dtype=jnp.dtype(dtype))
+    # Of no bytes: it holds the size and the dtype where transformations of JAX see and stack them.
+    extent: Shaped[ArrayValue, "n 0"]
 
-    def materialize(self) -> Shaped[Array, "... _ _"]:
-        """The ones and zeros, in memory; many of them where the identity was stacked."""
-        return jnp.broadcast_to(jnp.eye(self.shape[-1], dtype=self.dtype), self.shape)
+    def __init__(self, size: int, dtype: DTypeLike = jnp.float32) -> None:
+        super().__init__()
+        extent: Any = np.zeros((size, 0), jnp.dtype(dtype))
+        self.extent = extent
+
+    def materialize(self) -> Shaped[Array, "n n"]:
+        """The ones and zeros, in memory."""
+        return jnp.eye(self.extent.shape[0], dtype=self.extent.dtype)
 
 
 # What is stacked is no longer one matrix, and the handlers are for one.
