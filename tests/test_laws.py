@@ -1,0 +1,89 @@
+"""A sample of the law that `python -m tests.laws` checks on thousands of programs."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import pytest
+from implicit_kinds import HANDLERS, KINDS, LowRank, Turned, dense, numbers
+from laws import DENSE, OUTSIDE, Case, check, compare, look
+from programs import Body, Step
+
+import typedqax as tq
+
+
+def test_implicit_arrays_anywhere_give_what_dense_ones_give() -> None:
+    with jax.check_tracer_leaks(False):
+        look(25)
+
+
+@pytest.mark.parametrize("transformation", OUTSIDE)
+def test_the_law_holds_under_each_transformation(transformation: str) -> None:
+    inner = Body((Step("sin", (0,)), Step("add", (2, 0))), (3,))
+    program = Body(
+        (
+            Step("scan_const", (0, 1), (inner,)),
+            Step("cond", (0, 1), (inner, Body((Step("neg", (0,)),), (2,)))),
+            Step("custom_vjp", (0, 1), (inner,)),
+        ),
+        (2, 3, 4),
+    )
+    arguments = (("low_rank", (2, 3)), ("quantized", (2, 3)))
+    if transformation in ("jvp", "linearize"):
+        program = Body(program.steps[:2], (2, 3))
+    with jax.check_tracer_leaks(False):
+        check(Case(program, arguments, transformation, handlers=True))
+
+
+def test_the_law_is_able_to_fail() -> None:
+    class Wrong(tq.ImplicitArray):
+        x: tq.ArrayValue
+
+        def materialize(self) -> jax.Array:
+            return self.x + 1
+
+    got = tq.use_implicit_args(lambda w: w * 2, handlers=HANDLERS)
+    with tq.materialization("allow"), pytest.raises(AssertionError):
+        compare(got(Wrong(jnp.ones(3))), jnp.ones(3) * 2)
+
+
+# The shortest programs that once broke the law.
+
+SHORTEST = {
+    "slices of a leaf are not slices of what it stands for": Case(
+        Body((Step("map", (0, 1), (Body((Step("neg", (0,)),), (2,)),)),), (2,)),
+        (("turned", (3, 3)), (DENSE, ())),
+        "plain",
+        handlers=False,
+    ),
+    "slices of a leafless array may be no smaller ones of it": Case(
+        Body((Step("map", (0, 1), (Body((Step("neg", (0,)),), (2,)),)),), (2,)),
+        (("counting", (2, 3)), (DENSE, ())),
+        "plain",
+        handlers=False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHORTEST)
+def test_programs_that_broke_the_law_keep_it(name: str) -> None:
+    check(SHORTEST[name])
+
+
+def test_stacks_of_a_leaf_are_not_stacks_of_what_it_stands_for() -> None:
+    def f(w: jax.Array) -> jax.Array:
+        return jax.lax.scan(lambda c, _: (c, w), 0, None, length=2)[1]
+
+    turned = Turned(numbers(__import__("numpy").random.default_rng(0), 3, 2))
+    compare(dense(tq.use_implicit_args(f)(turned)), f(dense(turned)))
+
+
+def test_every_kind_is_what_it_stands_for() -> None:
+    import numpy as np
+
+    for name, kind in KINDS.items():
+        for rank in kind.ranks:
+            value = kind.make(np.random.default_rng(0), (2, 3)[:rank])
+            compare(tq.materialize(value), dense(value))
+            assert value.shape == dense(value).shape, name
+    assert isinstance(KINDS["low_rank"].make(np.random.default_rng(0), (2, 3)), LowRank)
