@@ -247,7 +247,20 @@ def batch_shape(value: ImplicitValue) -> tuple[int, ...]:
         if found and batch != found:
             raise ShapeError.batch_axes(type(value).__name__, found_in, found, name, batch)
         found, found_in = batch, name
+    if found:
+        _refuse_unplaced(value, found, layouts)
     return found
+
+
+def _refuse_unplaced(
+    value: ImplicitValue, batch: tuple[int, ...], layouts: Mapping[str, FieldLayout]
+) -> None:
+    """Refuse a field of open rank that may, or may not, have the batch axes of the others."""
+    for name, field in child_values(value):
+        layout = layouts.get(name)
+        if layout is None or (layout.patterns is not None and layout.rank is None):
+            if is_array_like(field) and shape_of(field)[: len(batch)] == batch:
+                raise ShapeError.unplaced(type(value).__name__, name, shape_of(field), batch)
 
 
 def batched_fields(value: ImplicitValue, batch: tuple[int, ...]) -> frozenset[str]:

@@ -92,7 +92,7 @@ def check_fields(value: ImplicitValue) -> None:
     if not fields or not all(is_array_like(field) for _, field, _ in fields):
         return
     cls = type(value)
-    described = [describe(field) for _, field, _ in fields]
+    described = [_describe_field(field) for _, field, _ in fields]
     accepted: dict[Any, Match] = cls.__dict__.get("_accepted_fields") or _new_memo(cls)
     key = tuple(described)
     if key in accepted:
@@ -120,6 +120,14 @@ def check_fields(value: ImplicitValue) -> None:
     if len(accepted) >= _REMEMBERED:
         accepted.clear()
     accepted[key] = match
+
+
+def _describe_field(field: Any) -> Operand:
+    """As `describe`; a tracer that stands for an implicit array is of that array's class."""
+    operand = describe(field)
+    if isinstance(field, ImplicitValue) and not is_value(field):
+        return replace(operand, cls=field.__class__)
+    return operand
 
 
 def _annotated_fields(
@@ -231,7 +239,7 @@ def check_materialized(value: ImplicitValue, dense: Any) -> None:
     fields = _annotated_fields(value)
     if not all(is_array_like(field) for _, field, _ in fields):
         return
-    operands = [describe(field) for _, field, _ in fields]
+    operands = [_describe_field(field) for _, field, _ in fields]
     match = _match_fields(type(value), fields, operands)
     if not any(_bears(got, dense, pattern, match.bindings) for pattern in result.items[0]):
         raise ContractError(

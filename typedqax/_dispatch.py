@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -139,10 +140,15 @@ class Tables:
         }
         tables = weakref.ref(self)
 
-        def changed(_: weakref.ref[Installed]) -> None:
+        # Bound here: at the interpreter's end the module's own names are gone before its objects.
+        def changed(
+            _: weakref.ref[Installed],
+            is_over: Callable[[], bool] = sys.is_finalizing,
+            current: Callable[[], Installed] = installed_now,
+        ) -> None:
             living = tables()
-            if living is not None:
-                living._forget(installed_now())
+            if living is not None and not is_over():
+                living._forget(current())
 
         self._watch = weakref.ref(now, changed)
 

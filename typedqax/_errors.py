@@ -361,6 +361,18 @@ class ShapeError(TypedQaxError, ValueError):
         )
 
     @classmethod
+    def unplaced(
+        cls, owner: str, field: str, shape: tuple[int, ...], batch: tuple[int, ...]
+    ) -> ShapeError:
+        """A field of open rank may or may not have the batch axes of the others."""
+        return cls(
+            f"the other fields of {owner} have the batch axes {batch}, in front of those their "
+            f"annotations name; whether {owner}.{field}, of shape {shape}, has them too cannot be "
+            f"told, since its annotation names no axes. Annotate the axes of each array field, as "
+            f'in Float[ArrayValue, "m n"].'
+        )
+
+    @classmethod
     def no_array(cls, owner: str, field: str, value: object) -> ShapeError:
         """A field holds no array, so there is no shape to tell."""
         held = "None" if value is None else type(value).__name__
