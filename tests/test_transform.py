@@ -1146,13 +1146,13 @@ def test_threads_do_not_meet() -> None:
     failures: list[BaseException] = []
     jitted = jax.jit(implicit(lambda w: LEFT @ w))
 
-    @jax.check_tracer_leaks(False)  # a setting of each thread
     def work(seed: int) -> None:
         try:
-            for k in range(10):
-                value, dense = CASES["lora"].both(seed + k)
-                close(jitted(value), LEFT @ dense)
-                close(implicit(lambda w: jnp.tanh(LEFT @ w.T.T))(value), jnp.tanh(LEFT @ dense))
+            with jax.check_tracer_leaks(False):  # a setting of each thread
+                for k in range(10):
+                    value, dense = CASES["lora"].both(seed + k)
+                    close(jitted(value), LEFT @ dense)
+                    close(implicit(lambda w: jnp.tanh(LEFT @ w.T.T))(value), jnp.tanh(LEFT @ dense))
         except BaseException as error:  # noqa: BLE001  # reported by the main thread
             failures.append(error)
 
