@@ -33,6 +33,11 @@ class Sample:
     params: str = ""
 
     @property
+    def direct(self) -> bool:
+        """Whether it applies the primitive to the operands, and does nothing else."""
+        return isinstance(self.function, _Bind)
+
+    @property
     def size(self) -> int:
         """The number of elements of all operands."""
         return sum(int(np.prod(describe(each).shape, dtype=np.int64)) for each in self.operands)

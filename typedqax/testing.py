@@ -19,7 +19,8 @@ import numpy as np
 
 from typedqax import _jax
 from typedqax._array import ImplicitArray
-from typedqax._dispatch import ANY_PRIMITIVE, Tables
+from typedqax._aval import describe
+from typedqax._dispatch import ANY_PRIMITIVE, Tables, resolve
 from typedqax._explain import Explanation
 from typedqax._handler import Handler
 from typedqax._materialization import materialization
@@ -172,7 +173,7 @@ class _Tried:
         self, entries: Sequence[Entry], handlers: HandlerTable | None, tolerance: float | None
     ) -> None:
         self.handlers, self.tolerance = handlers, tolerance
-        # A handler of many primitives does the same for each of them: two calls of one will do.
+        # A handler of many primitives does the same for each of them: one call of each will do.
         self.wide = {str(e.handler.place) for e in entries if len(e.rule.targets) > _MANY}
         self.samples: list[tuple[Sample, tuple[Application, ...]]] = []
         self.ran: Counter[tuple[str, str, str]] = Counter()
@@ -181,7 +182,7 @@ class _Tried:
     def look(self, sample: Sample) -> None:
         """Note which handlers a call reaches, by running it abstractly."""
         implicit, dense = self._paths(sample)
-        if _refused(dense, sample.operands):
+        if self._is_enough(sample) or _refused(dense, sample.operands):
             return
         problem = ""
         with recording() as record:
@@ -194,9 +195,26 @@ class _Tried:
             self.failures.append(_Failure(sample, ran, "value", problem))
         elif ran:
             keys = {(each.primitive, each.handler, str(each.place)) for each in ran}
-            if any(self.ran[key] < (2 if key[2] in self.wide else _OF_EACH) for key in keys):
+            if any(self.ran[key] < self._limit(key[2]) for key in keys):
                 self.samples.append((sample, ran))
             self.ran.update(keys)
+
+    def _is_enough(self, sample: Sample) -> bool:
+        """Whether the handler that comes first for a call has been tried often enough."""
+        if not sample.direct:
+            return False
+        operands = tuple(describe(each) for each in sample.operands)
+        tables = Tables.of(self.handlers)
+        chain = resolve(tables, sample.primitive, operands, sample.operands).chain
+        if not chain:
+            return True
+        first = chain[0].entry.handler
+        key = (sample.primitive, first.name, str(first.place))
+        return self.ran[key] >= self._limit(key[2])
+
+    def _limit(self, place: str) -> int:
+        """How many calls of one primitive the handler written there is tried on."""
+        return 1 if place in self.wide else _OF_EACH
 
     def compare(self) -> None:
         """Run all calls that reached a handler, in every way, and note what differs."""
