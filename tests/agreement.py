@@ -9,10 +9,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from implicit_kinds import HANDLERS, KINDS, LowRank, dense, numbers
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 import typedqax as tq
+from tests.implicit_kinds import HANDLERS, KINDS, LowRank, dense, numbers
 
 Function = Callable[..., Any]
 
@@ -98,7 +98,7 @@ def assert_same(got: Any, want: Any) -> None:
         assert (one.shape, one.dtype) == (other.shape, other.dtype)
         if one.dtype == jax.dtypes.float0:
             continue
-        if jax.dtypes.issubdtype(one.dtype, jax.dtypes.prng_key):
+        if jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
             one, other = jax.random.key_data(one), jax.random.key_data(other)  # noqa: PLW2901
         kind = np.complex128 if one.dtype.kind == "c" else np.float64
         np.testing.assert_allclose(

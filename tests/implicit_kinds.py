@@ -1,4 +1,4 @@
-"""Implicit arrays of every build, for tests that hold them against the dense arrays they stand for."""
+"""Implicit arrays of every build, for tests that compare them with what they stand for."""
 
 from __future__ import annotations
 
@@ -278,7 +278,8 @@ def by_hand(leaf: Any, fields: dict[str, Any]) -> Array:
         case Plain():
             return jnp.asarray(fields["x"])
         case LowRank():
-            return fields["scale"] * jnp.einsum("...mr,...nr->...mn", fields["a"], fields["b"])
+            product = jnp.einsum("...mr,...nr->...mn", fields["a"], fields["b"])
+            return jnp.asarray(fields["scale"] * product)
         case Zeros():
             return lax.full(leaf.shape, 0, leaf.dtype)
         case Const():

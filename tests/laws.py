@@ -10,7 +10,6 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,11 +18,9 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 import typedqax as tq
-from implicit_kinds import HANDLERS, KINDS, dense, numbers
-from programs import REFUSED, Body, body, reversible
+from tests.implicit_kinds import HANDLERS, KINDS, dense, numbers
+from tests.programs import REFUSED, Body, body, reversible
 
 SHAPES = [(), (3,), (2,), (2, 3), (3, 3), (3, 2)]
 DENSE = "dense"
@@ -170,13 +167,15 @@ def check(case: Case) -> None:
             kind = DENSE  # noqa: PLW2901  # its leaves cannot be stacked
         args.append(numbers(rng, *shape) if kind == DENSE else KINDS[kind].make(rng, shape))
     handlers = HANDLERS if case.handlers else None
-    implicit = tq.use_implicit_args(case.program, handlers=handlers)
+    transformed = tq.use_implicit_args(case.program, handlers=handlers)
+    implicit: Callable[..., Any] = transformed
     batched = all(kind == DENSE or KINDS[kind].batches for kind, _ in case.arguments)
     if case.transformation in DERIVATIVES or not batched:
-        transformed = implicit
 
-        def implicit(*args: Any) -> Any:
+        def implicit_to_dense(*args: Any) -> Any:
             return tq.materialize(transformed(*args))
+
+        implicit = implicit_to_dense
 
     def reference(*args: Any) -> Any:
         return case.program(*dense(args))

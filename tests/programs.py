@@ -349,7 +349,7 @@ BLOCKS: dict[str, Block] = {
     "switch": Block(_switch, bodies=3, gives=_first, takes=lambda x, y: floats(y)),
     "scan": Block(
         _scan,
-        gives=lambda avals: [avals[0], None],  # type: ignore[list-item]  # None: anything
+        gives=lambda avals: [avals[0], None],
         inner=lambda avals: [avals[0], _sliced(avals[1])],
         takes=lambda carry, xs: xs.ndim > 0,
     ),

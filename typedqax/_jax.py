@@ -269,16 +269,18 @@ def hoist_consts(jaxpr: ClosedJaxpr) -> Jaxpr:
 def with_invars(jaxpr: Jaxpr, invars: Sequence[Any]) -> Jaxpr:
     """`jaxpr` with its operands in another order."""
     debug_info = jaxpr.debug_info.with_unknown_names()
-    return jaxpr.replace(invars=list(invars), debug_info=debug_info)
+    replaced: Jaxpr = jaxpr.replace(invars=list(invars), debug_info=debug_info)
+    return replaced
 
 
 def with_leading_consts(jaxpr: Jaxpr, count: int) -> Jaxpr:
     """`jaxpr` whose first `count` operands are constants, after those that it has."""
     constvars = [*jaxpr.constvars, *jaxpr.invars[:count]]
     debug_info = jaxpr.debug_info.with_unknown_names()
-    return jaxpr.replace(
+    replaced: Jaxpr = jaxpr.replace(
         constvars=constvars, invars=jaxpr.invars[count:], debug_info=debug_info
     )
+    return replaced
 
 
 def is_defined_in_jax(debug_info: Any) -> bool:

@@ -7,11 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from agreement import X, assert_agrees, assert_same, low_rank, primitives, rng, use
-from implicit_kinds import Const, LowRank, Scaled, Zeros, dense, numbers
 from jax import Array, lax
 
 import typedqax as tq
+from tests.agreement import X, assert_agrees, assert_same, low_rank, primitives, rng, use
+from tests.implicit_kinds import Const, LowRank, Scaled, Zeros, dense, numbers
 
 pytestmark = pytest.mark.usefixtures("without_leak_checks")
 
@@ -56,7 +56,7 @@ def test_branches_of_one_type_keep_it_and_the_cond() -> None:
 
 def test_branches_of_different_types_become_dense_which_is_said_with_the_reason() -> None:
     class Loud(tq.ImplicitArray):
-        x: Any
+        x: tq.ArrayValue
 
         def materialize(self) -> Array:
             return self.x
@@ -116,7 +116,8 @@ def test_a_batched_predicate_selects() -> None:
 
 def test_weak_and_strong_leaves_meet() -> None:
     def f(p: Any) -> Any:
-        weak, strong = Const(2.0, shape=(3,)), Const(jnp.float32(3), shape=(3,))
+        two: Any = 2.0
+        weak, strong = Const(two, shape=(3,)), Const(jnp.float32(3), shape=(3,))
         return lax.cond(p, lambda c, d: jnp.sin(c), lambda c, d: jnp.sin(d), weak, strong)
 
     for p in (True, False):

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from agreement import X, assert_agrees, assert_same, low_rank, primitives, rng, total, use
-from implicit_kinds import KINDS, Plain, Zeros, dense, numbers
 from jax import Array, lax
 from jaxtyping import Float
 
 import typedqax as tq
+from tests.agreement import X, assert_agrees, assert_same, low_rank, primitives, rng, total, use
+from tests.implicit_kinds import KINDS, Plain, Zeros, dense, numbers
 from typedqax import ops
 
 pytestmark = pytest.mark.usefixtures("without_leak_checks")
@@ -223,7 +223,7 @@ def test_functions_of_jax_itself(f: Any) -> None:
     assert_agrees(f, Plain(numbers(rng(), 3)), way="jit of grad of jit")
 
 
-# --- classes that must not become dense ------------------------------------------------------------
+# --- classes that must not become dense ----------------------------------------------------------
 
 
 class Masked(tq.ImplicitArray, materialization="error"):

@@ -9,15 +9,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
-from agreement import WAYS, X, assert_agrees, assert_same, equations, low_rank, only, rng, use
-from implicit_kinds import HANDLERS, KINDS, LowRank, Plain, dense, numbers
 from jax import Array
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from jaxtyping import Float
 
 import typedqax as tq
+from tests.agreement import WAYS, X, assert_agrees, assert_same, equations, low_rank, only, rng, use
+from tests.implicit_kinds import HANDLERS, LowRank, Plain, dense, numbers
 from typedqax import ops
 
 pytestmark = pytest.mark.usefixtures("without_leak_checks")
@@ -83,7 +82,7 @@ def test_an_implicit_result_of_a_jitted_function_stays_implicit() -> None:
     assert_same(dense(got)["w"], dense(low_rank()).T * 2)
 
 
-# --- the cache of rewritten functions --------------------------------------------------------------
+# --- the cache of rewritten functions ------------------------------------------------------------
 
 
 class Counted(tq.ImplicitArray):
@@ -205,7 +204,7 @@ def test_equal_types_are_compiled_once() -> None:
     assert len(traces) == 2
 
 
-# --- ahead of time ---------------------------------------------------------------------------------
+# --- ahead of time -------------------------------------------------------------------------------
 
 
 def test_lowering_and_compiling_ahead_of_time() -> None:

@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from agreement import assert_agrees, assert_same, gradient, low_rank, primitives, rng, use
-from implicit_kinds import KINDS, LowRank, Plain, dense, numbers
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import typedqax as tq
+from tests.agreement import assert_agrees, assert_same, gradient, low_rank, primitives, rng, use
+from tests.implicit_kinds import KINDS, LowRank, Plain, dense, numbers
 from typedqax import ops
 from typedqax._leafwise import LEAFWISE
 

@@ -7,7 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from agreement import (
+from jax import Array, lax
+from jaxtyping import Float
+
+import typedqax as tq
+from tests.agreement import (
     X,
     assert_agrees,
     assert_same,
@@ -19,7 +23,7 @@ from agreement import (
     staged,
     use,
 )
-from implicit_kinds import (
+from tests.implicit_kinds import (
     HANDLERS,
     KINDS,
     Const,
@@ -31,10 +35,6 @@ from implicit_kinds import (
     dense,
     numbers,
 )
-from jax import Array, lax
-from jaxtyping import Float
-
-import typedqax as tq
 from typedqax import ops
 
 pytestmark = pytest.mark.usefixtures("without_leak_checks")
@@ -44,7 +44,7 @@ HEAVY = {"constant", "carry", "carries change one another", "nested", "fori with
 """What is differentiated and compiled too; the rest of the grid is run as it is."""
 
 
-def grid(programs: dict[str, Any], ways: list[str]) -> Any:
+def grid(programs: dict[str, Any], ways: list[str]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(
         ("name", "way"),
         [(name, way) for name in programs for way in (ways if name in HEAVY else ways[:1])],
@@ -65,7 +65,7 @@ def stacked(length: int) -> LowRank:
     return tree
 
 
-# --- scan ------------------------------------------------------------------------------------------
+# --- scan ----------------------------------------------------------------------------------------
 
 SCANS: dict[str, Any] = {
     "constant": lambda x, w: lax.scan(lambda c, _: (step(c, w), c), x, None, length=3),
@@ -136,10 +136,10 @@ def test_layers_of_implicit_fields_are_scanned_by_their_own_batch_axes() -> None
         inner: Float[tq.ArrayValue, "m n"]
 
         def materialize(self) -> Float[Array, "m n"]:
-            return 2 * self.inner
+            return jnp.multiply(2, self.inner)
 
     def times(x: Array, w: Outer, /, **params: Any) -> Array:
-        return jnp.float32(2) * (x @ w.inner)
+        return jnp.multiply(jnp.float32(2), x @ w.inner)
 
     table = tq.HandlerTable("outer", HANDLERS, ops.dot_general.to(times))
     with tq.materialization("error"):
@@ -216,7 +216,7 @@ def test_what_becomes_dense_for_a_scan_is_said_once_with_the_user_s_line() -> No
 
 
 def test_lengths_that_differ_are_refused_as_jax_refuses_them() -> None:
-    with pytest.raises(ValueError, match="3.*2|2.*3"):
+    with pytest.raises(ValueError, match=r"3.*2|2.*3"):
         use(lambda a, b: lax.scan(lambda c, ab: (c, ab[0] @ ab[1]), 0, (a, b)))(
             stacked(3), jnp.ones((2, 4, 3))
         )
@@ -224,14 +224,14 @@ def test_lengths_that_differ_are_refused_as_jax_refuses_them() -> None:
 
 def test_a_carry_keeps_its_weak_type_where_jax_keeps_it() -> None:
     def f(w: Any) -> Any:
-        count = lax.scan(lambda c, _: (c * 2.0, x := w @ SQUARE), 1.0, None, length=2)[0]
+        count = lax.scan(lambda c, _: (c * 2.0, w @ SQUARE), 1.0, None, length=2)[0]
         return jnp.ones(2, jnp.bfloat16) * count
 
     with jax.numpy_dtype_promotion("standard"):
         assert_agrees(f, low_rank())
 
 
-# --- while, fori, map, associative_scan ------------------------------------------------------------
+# --- while, fori, map, associative_scan ----------------------------------------------------------
 
 LOOPS: dict[str, Any] = {
     "fori with a constant": lambda x, w: lax.fori_loop(0, 3, lambda _, c: step(c, w), x),

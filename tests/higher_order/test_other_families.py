@@ -8,7 +8,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from agreement import (
+from jax import Array, lax
+from jax.api_util import debug_info
+from jax.custom_batching import sequential_vmap
+from jax.experimental import checkify, pallas
+from jax.extend.core import Primitive
+from jax.extend.core.primitives import call_p
+from jax.extend.linear_util import wrap_init
+from jax.interpreters import mlir
+from jax.sharding import AxisType, PartitionSpec
+
+import typedqax as tq
+from tests.agreement import (
     X,
     assert_agrees,
     assert_same,
@@ -21,18 +32,7 @@ from agreement import (
     staged,
     use,
 )
-from implicit_kinds import HANDLERS, KINDS, LowRank, Plain, dense, numbers
-from jax import Array, lax
-from jax.api_util import debug_info
-from jax.custom_batching import sequential_vmap
-from jax.experimental import checkify, pallas
-from jax.extend.core import Primitive
-from jax.extend.core.primitives import call_p
-from jax.extend.linear_util import wrap_init
-from jax.interpreters import mlir
-from jax.sharding import AxisType, PartitionSpec
-
-import typedqax as tq
+from tests.implicit_kinds import HANDLERS, KINDS, LowRank, Plain, dense, numbers
 
 pytestmark = pytest.mark.usefixtures("without_leak_checks")
 
@@ -44,7 +44,7 @@ def layer(x: Any, w: Any) -> Any:
     return jnp.tanh(x @ w)
 
 
-# --- checkpoint ------------------------------------------------------------------------------------
+# --- checkpoint ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["eager", "jit of grad of jit", "jvp"])
@@ -84,7 +84,7 @@ def test_checkpoint_jit_and_scan_in_one_another() -> None:
     assert not has_dense(staged(f, X, low_rank()), (3, 4))
 
 
-# --- solves ----------------------------------------------------------------------------------------
+# --- solves --------------------------------------------------------------------------------------
 
 B = numbers(rng(5), 3)
 
@@ -122,7 +122,7 @@ def test_a_solve_is_differentiated_by_its_own_rule(name: str) -> None:
     assert_agrees(SOLVES[name], solvable(), B, way="grad")
 
 
-# --- shard_map -------------------------------------------------------------------------------------
+# --- shard_map -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("checked", [True, False])
@@ -154,7 +154,7 @@ def test_a_split_array_becomes_dense_and_a_closed_over_one_stays() -> None:
     assert_agrees(f, X, low_rank(), Plain(numbers(rng(1), 4, 2)))
 
 
-# --- calls -----------------------------------------------------------------------------------------
+# --- calls ---------------------------------------------------------------------------------------
 
 
 def called(x: Any, w: Any) -> Any:
@@ -168,18 +168,18 @@ twice_p = Primitive("twice")
 twice_p.multiple_results = True
 
 
-@twice_p.def_abstract_eval
 def _twice_abstract(*avals: Any, jaxpr: Any, times: int) -> Any:
     return jaxpr.out_avals
 
 
-@twice_p.def_impl
 def _twice_impl(*args: Any, jaxpr: Any, times: int) -> Any:
     for _ in range(times - 1):
         jax.extend.core.jaxpr_as_fun(jaxpr)(*args)
     return jax.extend.core.jaxpr_as_fun(jaxpr)(*args)
 
 
+twice_p.def_abstract_eval(_twice_abstract)
+twice_p.def_impl(_twice_impl)
 mlir.register_lowering(twice_p, mlir.lower_fun(_twice_impl, multiple_results=True))
 
 
@@ -205,7 +205,7 @@ def test_what_does_more_with_a_function_than_to_call_it_takes_dense_arrays() -> 
     assert primitives(composite, x)["composite"] == 1
 
 
-# --- what takes dense arrays -----------------------------------------------------------------------
+# --- what takes dense arrays ---------------------------------------------------------------------
 
 
 def double_kernel(x_ref: Any, o_ref: Any) -> None:
@@ -286,7 +286,7 @@ def test_calls_that_jax_kept_keep_implicit_results() -> None:
     assert_agrees(called, X, low_rank(), way="grad")
 
 
-# --- transformations outside -----------------------------------------------------------------------
+# --- transformations outside ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("in_axes", [0, -3])

@@ -10,12 +10,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from agreement import X, assert_agrees, assert_same, low_rank, total, use
-from implicit_kinds import HANDLERS, LowRank, Plain, dense
 from jax import Array, lax
 from jaxtyping import Float
 
 import typedqax as tq
+from tests.agreement import X, assert_agrees, assert_same, low_rank, total, use
+from tests.implicit_kinds import HANDLERS, LowRank, Plain, dense
 from typedqax import ops
 
 
@@ -108,6 +108,13 @@ def test_an_exception_in_a_rewritten_body_is_not_remembered() -> None:
     assert isinstance(use(jitted, table)(Fragile(jnp.ones(3))), Fragile)
 
 
+@jax.custom_vjp
+def _squared(w: Any) -> Any:
+    return jnp.sum(w * w)
+
+
+_squared.defvjp(lambda w: (jnp.sum(w * w), w), lambda w, ct: (2 * ct * w,))
+
 LEAKS: dict[str, Any] = {
     "jit": lambda x, w: jax.jit(lambda x: jnp.tanh(x @ w))(x),
     "jit of grad": lambda x, w: jax.jit(jax.grad(lambda x: jnp.sum(x @ w)))(x),
@@ -125,14 +132,6 @@ LEAKS: dict[str, Any] = {
 }
 
 
-@jax.custom_vjp
-def _squared(w: Any) -> Any:
-    return jnp.sum(w * w)
-
-
-_squared.defvjp(lambda w: (jnp.sum(w * w), w), lambda w, ct: (2 * ct * w,))
-
-
 @pytest.mark.parametrize("outside", [lambda f: f, jax.jit], ids=["eager", "jit"])
 @pytest.mark.parametrize("name", LEAKS)
 def test_nothing_leaks(name: str, outside: Any) -> None:
@@ -142,11 +141,16 @@ def test_nothing_leaks(name: str, outside: Any) -> None:
 
 def test_a_leaked_tracer_is_reported() -> None:
     kept: list[Any] = []
+
+    def keep(w: Any) -> Any:
+        kept.append(w)
+        return w @ w.T
+
     with pytest.raises(Exception, match="Leaked"), jax.checking_leaks():
-        use(lambda w: kept.append(w) or w @ w.T)(low_rank())
+        use(keep)(low_rank())
     kept.clear()
     with jax.check_tracer_leaks(False):
-        use(lambda w: kept.append(w) or w @ w.T)(low_rank())
+        use(keep)(low_rank())
         with pytest.raises(jax.errors.UnexpectedTracerError):
             jnp.sin(kept[0])
 
@@ -182,8 +186,8 @@ def test_threads_share_one_jitted_function() -> None:
 
 def test_the_transform_inside_itself_and_inside_handlers() -> None:
     def through(p: Plain, /, **params: Any) -> Array:
-        inner = tq.use_implicit_args(lambda w: jnp.sum(X @ w), handlers=HANDLERS)
-        return p.x * jnp.cos(inner(low_rank()))
+        inner: Any = tq.use_implicit_args(lambda w: jnp.sum(X @ w), handlers=HANDLERS)
+        return jnp.multiply(p.x, jnp.cos(inner(low_rank())))
 
     table = tq.HandlerTable("recursive", ops.cos.to(through))
     f = use(lambda p: use(jax.jit(jnp.cos), table)(p) + use(jnp.sin)(p))
@@ -218,12 +222,14 @@ def test_dense_values_stay_concrete() -> None:
     assert_agrees(f, X, low_rank())
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int4", "float8_e4m3fn", "complex64", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["bfloat16", "float16", "int4", "float8_e4m3fn", "complex64", "bool"]
+)
 def test_dtypes_of_every_kind(dtype: str) -> None:
     value = Plain(jnp.array([1, 0, 1]).astype(dtype))
 
     def f(p: Any) -> Any:
-        loop = lax.fori_loop(0, 2, lambda _, c: jnp.where(c == c, p, c), p)
+        loop = lax.fori_loop(0, 2, lambda _, c: jnp.where(c == p, p, c), p)
         one = lax.cond(jnp.ones(()) > 0, lambda: loop, lambda: p)
         return jax.jit(lambda p: (p.T, jax.checkpoint(jnp.ravel)(p)))(one)
 
