@@ -636,7 +636,9 @@ def test_matmul_works_on_either_side_and_runs_the_handler() -> None:
 
 
 @pytest.mark.parametrize(
-    "op", [operator.neg, operator.pos, operator.abs, lambda x: round(x, 1)], ids=str
+    "op",
+    [operator.neg, operator.pos, operator.abs, lambda x: round(x, 1)],
+    ids=["neg", "pos", "abs", "round"],
 )
 def test_unary_operators_work(op: Callable[[Any], Any]) -> None:
     value, dense = CASES["lora"].both()

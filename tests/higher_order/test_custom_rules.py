@@ -261,7 +261,11 @@ def masked() -> Masked:
     return Masked(jnp.array([-1.0, 2.0, 3.0]), MASK)
 
 
-@pytest.mark.parametrize("f", [jax.nn.relu, jax.jit(jnp.sin), jax.checkpoint(jnp.cos)], ids=str)
+@pytest.mark.parametrize(
+    "f",
+    [jax.nn.relu, jax.jit(jnp.sin), jax.checkpoint(jnp.cos)],
+    ids=["relu", "jit", "checkpoint"],
+)
 def test_a_mask_passes_through_functions_with_rules(f: Any) -> None:
     got = use(f, MASKED)(masked())
     assert isinstance(got, Masked)
