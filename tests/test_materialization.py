@@ -63,8 +63,8 @@ def here() -> int:
 
 
 def test_the_warning_says_what_where_how_large_why_and_what_to_do() -> None:
+    line = here() + 1
     f = transformed(lambda x: jnp.sin(x))
-    line = here()  # one line
     (warning,) = caught_by(lambda: f(Loud(SAME)))
     assert warning.category is tq.MaterializationWarning
     assert str(warning.message) == (
@@ -198,8 +198,8 @@ def test_allow_silences_a_block() -> None:
 
 
 def test_error_forbids_it_in_a_block_and_says_what_to_do() -> None:
+    line = here() + 1
     f = transformed(lambda x: jnp.sin(x))
-    line = here()  # one line
     with tq.materialization("error"), pytest.raises(tq.MaterializationError) as caught:
         f(Loud(SAME))
     assert str(caught.value) == (
