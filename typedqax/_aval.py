@@ -258,9 +258,9 @@ def _refuse_unplaced(
     """Refuse a field of open rank that may, or may not, have the batch axes of the others."""
     for name, field in child_values(value):
         layout = layouts.get(name)
-        if layout is None or (layout.patterns is not None and layout.rank is None):
-            if is_array_like(field) and shape_of(field)[: len(batch)] == batch:
-                raise ShapeError.unplaced(type(value).__name__, name, shape_of(field), batch)
+        is_open = layout is None or (layout.patterns is not None and layout.rank is None)
+        if is_open and is_array_like(field) and shape_of(field)[: len(batch)] == batch:
+            raise ShapeError.unplaced(type(value).__name__, name, shape_of(field), batch)
 
 
 def batched_fields(value: ImplicitValue, batch: tuple[int, ...]) -> frozenset[str]:

@@ -125,9 +125,8 @@ def check_fields(value: ImplicitValue) -> None:
 def _describe_field(field: Any) -> Operand:
     """As `describe`; a tracer that stands for an implicit array is of that array's class."""
     operand = describe(field)
-    if isinstance(field, ImplicitValue) and not is_value(field):
-        return replace(operand, cls=field.__class__)
-    return operand
+    shown: type = field.__class__
+    return replace(operand, cls=shown) if issubclass(shown, ImplicitValue) else operand
 
 
 def _annotated_fields(
