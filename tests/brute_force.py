@@ -105,7 +105,7 @@ def _shapes(
         size = value if kind == "size" else names[value] if kind == "name" else None
         if kind == "expression":
             size = _evaluate(value, names)
-        options = [] if size is None or size < 0 else [(size,)]
+        options: list[tuple[int, ...]] = [] if size is None or size < 0 else [(size,)]
         if broadcast and size != 1:
             options.append((1,))
         choices.append(options)

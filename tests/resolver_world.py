@@ -14,7 +14,7 @@ from beartype.vale import Is
 from jax import Array
 from jax.typing import ArrayLike
 
-from typedqax._annotations import signature_of
+from typedqax._annotations import ParameterFacts, signature_of
 from typedqax._signature import Dense, Operand, Signature
 from typedqax._value import ImplicitValue
 
@@ -111,7 +111,7 @@ def signature(
 ) -> Signature:
     """The signature of a handler whose operands are annotated so."""
     least = len(args) if min_arity is None else min_arity
-    facts = [
+    facts: list[ParameterFacts] = [
         (f"x{i}", annotation(text), inspect.Parameter.POSITIONAL_ONLY, i >= least)
         for i, text in enumerate(args)
     ]

@@ -640,7 +640,7 @@ def gpt_neo() -> tuple[Any, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of transformers, flax and torch about one another
         from transformers import FlaxGPTNeoForCausalLM, GPTNeoConfig
-    config = GPTNeoConfig(  # type: ignore[no-untyped-call]  # transformers leaves it so
+    config = GPTNeoConfig(
         vocab_size=64,
         hidden_size=32,
         num_layers=2,

@@ -268,8 +268,8 @@ def _ranks_fit(row: Row, ranks: Sequence[int]) -> bool:
     for dims, rank in zip(row, ranks, strict=True):
         section = dims.section
         if section is not None and section.broadcast:
-            length = lengths.get(section.name or "")
-            if length is not None and rank - dims.fixed > length:
+            target = lengths.get(section.name or "")
+            if target is not None and rank - dims.fixed > target:
                 return False
     return True
 

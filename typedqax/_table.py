@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, final
 
 from typedqax._collecting import is_collecting
+from typedqax._comparison import Comparisons
 from typedqax._domains import COMMUTATIVE
 from typedqax._errors import AmbiguousPair, Duplicate, TypedQaxError, refusal
 from typedqax._origin import Origin, Place
-from typedqax._ranking import Comparisons, Pair, Ranking, Tie, rank
+from typedqax._ranking import Pair, Ranking, Tie, rank
 from typedqax._relations import meet
 from typedqax._rule import Entry, Rule, Target
 
