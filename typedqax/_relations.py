@@ -108,10 +108,6 @@ class Universe:
         kept = mask & ~dense or mask
         return self.classes[(kept & -kept).bit_length() - 1]
 
-    def masks_at(self, signature: Signature, index: int) -> tuple[int, DtypeSet]:
-        """Classes and dtypes that the operand at `index` may have: for an index of handlers."""
-        return self.mask(signature.classes_at(index)), signature.dtypes_at(index)
-
 
 # --- the calls that a primitive accepts -----------------------------------------------------
 
