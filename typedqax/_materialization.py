@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from typedqax import _jax
+from typedqax._aval import aval_of, describe
 from typedqax._errors import MaterializationError, MaterializationWarning
 from typedqax._layout import human_bytes
 from typedqax._signature import Operand
@@ -39,6 +40,31 @@ class Materialization:
     operands: tuple[Operand, ...]
     reasons: tuple[str, ...]
     source: _jax.SourceInfo
+
+    @classmethod
+    def of(
+        cls,
+        value: ImplicitValue,
+        primitive: str,
+        reasons: Sequence[str],
+        *,
+        operands: tuple[Operand, ...] | None = None,
+        source: _jax.SourceInfo | None = None,
+    ) -> Materialization:
+        """That `value` becomes dense for `primitive`, here unless a `source` is given.
+
+        Without `operands`, `value` is the only one.
+        """
+        operand = describe(value)
+        return cls(
+            type(value),
+            operand,
+            dense_bytes(value),
+            primitive,
+            (operand,) if operands is None else operands,
+            tuple(reasons),
+            source or _jax.source_info(),
+        )
 
     def __str__(self) -> str:
         frame = _jax.user_frame(self.source)
@@ -128,9 +154,15 @@ def policy_key() -> object:
     return _policies.get()
 
 
+def own_policy(cls: type) -> Policy:
+    """What the class keyword `materialization=` of `cls` says."""
+    policy: Policy = getattr(cls, "_materialization_policy", "warn")
+    return policy
+
+
 def policy_for(cls: type, primitive: str, nbytes: int | None) -> Policy:
     """What is to happen when an instance of `cls` becomes dense for `primitive`."""
-    own: Policy = getattr(cls, "_materialization_policy", "warn")
+    own = own_policy(cls)
     for entry in reversed(_policies.get()):
         if entry.applies(cls, primitive, nbytes):
             if entry.classes or entry.policy == "error":
@@ -156,7 +188,7 @@ def report(event: Materialization) -> None:
     policy = policy_for(event.cls, event.primitive, event.nbytes)
     if policy == "allow":
         return
-    own_error = getattr(event.cls, "_materialization_policy", "warn") == "error"
+    own_error = own_policy(event.cls) == "error"
     if policy == "error":
         raise MaterializationError(_text(event, own_error=own_error, forbidden=True))
     frame = _jax.user_frame(event.source)
@@ -197,10 +229,11 @@ def _text(event: Materialization, *, own_error: bool, forbidden: bool) -> str:
     return "\n".join(lines)
 
 
-def dense_bytes(operand: Operand, itemsize: int) -> int | None:
-    """The bytes of a dense array of this shape."""
-    count = itemsize
-    for size in operand.shape:
+def dense_bytes(value: ImplicitValue) -> int | None:
+    """The bytes of the dense array that `value` stands for; None where a size is symbolic."""
+    aval = aval_of(value)
+    count = int(aval.dtype.itemsize)
+    for size in aval.shape:
         if not isinstance(size, int):
             return None
         count *= size

@@ -16,7 +16,7 @@ from typedqax._declined import DECLINE
 from typedqax._dispatch import ANY_PRIMITIVE, Candidate, Resolution, Tables, resolve
 from typedqax._errors import ContractError
 from typedqax._jax import Params, Primitive, Trace, Tracer
-from typedqax._materialization import Materialization, dense_bytes, policy_for, report
+from typedqax._materialization import Materialization, own_policy, policy_for, report
 from typedqax._misses import misses
 from typedqax._recording import Application, Record, kept_record
 from typedqax._signature import Operand
@@ -96,7 +96,7 @@ class Run:
                 record.events.append(event)
             return
         if self.quiet:
-            if policy_for(event.cls, event.primitive, 0) == "error" and _refuses_dense(event.cls):
+            if policy_for(event.cls, event.primitive, 0) == own_policy(event.cls) == "error":
                 report(event)
             return
         self.events.append(event)
@@ -111,10 +111,6 @@ class Run:
     def quieted(self) -> Run:
         """A run with the same handlers that says nothing."""
         return Run(self.tables, self.rules, quiet=True)
-
-
-def _refuses_dense(cls: type) -> bool:
-    return getattr(cls, "_materialization_policy", "warn") == "error"
 
 
 class ImplicitTracer(Tracer):  # type: ignore[type-arg]  # generic over traces in new JAX only
@@ -460,18 +456,15 @@ class Call:
 
     def materialize_operands(self) -> list[Any]:
         """The results for dense operands; what is made dense is said."""
-        source = self.source or _jax.source_info()
-        for value, operand in zip(self.values, self.operands, strict=True):
+        for value in self.values:
             if is_value(value):
                 self.trace.run.materialized(
-                    Materialization(
-                        type(value),
-                        operand,
-                        dense_bytes(operand, aval_of(value).dtype.itemsize),
+                    Materialization.of(
+                        value,
                         self.primitive.name,
-                        self.operands,
                         self._reasons(),
-                        source,
+                        operands=self.operands,
+                        source=self.source,
                     )
                 )
         with _jax.under(self.trace.parent):

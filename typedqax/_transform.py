@@ -12,11 +12,10 @@ from typing import Any, Protocol, TypeVar, overload
 import jax
 
 from typedqax import _jax
-from typedqax._aval import aval_of, describe
 from typedqax._dispatch import Tables
 from typedqax._higher_order import RULES
 from typedqax._jax import Params, Primitive
-from typedqax._materialization import Materialization, dense_bytes, materialization
+from typedqax._materialization import Materialization, materialization
 from typedqax._table import HandlerTable
 from typedqax._trace import (
     Call,
@@ -318,17 +317,6 @@ def densify_for(value: Any, asked_by: str) -> jax.Array:
     trace = enclosing_trace()
     current = _jax.current_trace()
     run = Run(deciding_tables(), RULES) if trace is None else trace.run
-    operand = describe(value)
-    run.materialized(
-        Materialization(
-            type(value),
-            operand,
-            dense_bytes(operand, aval_of(value).dtype.itemsize),
-            asked_by,
-            (operand,),
-            (f"{asked_by} needs its numbers",),
-            _jax.source_info(),
-        )
-    )
+    run.materialized(Materialization.of(value, asked_by, [f"{asked_by} needs its numbers"]))
     with _jax.under(current.parent if type(current) is ImplicitTrace else current):
         return densify(value, run)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from typedqax import _jax
-from typedqax._aval import aval_of, describe
-from typedqax._materialization import Materialization, dense_bytes, policy_for
+from typedqax._materialization import Materialization, dense_bytes, own_policy, policy_for
 from typedqax._trace import ImplicitTrace, densify
 from typedqax._value import is_value
 
@@ -22,18 +21,7 @@ def dense_results(trace: ImplicitTrace, results: Sequence[Any], primitive: str) 
     for result in results:
         value = trace.lower(result)
         if is_value(value):
-            operand = describe(value)
-            trace.run.materialized(
-                Materialization(
-                    type(value),
-                    operand,
-                    dense_bytes(operand, aval_of(value).dtype.itemsize),
-                    primitive,
-                    (operand,),
-                    (REASON,),
-                    _jax.source_info(),
-                )
-            )
+            trace.run.materialized(Materialization.of(value, primitive, [REASON]))
             with _jax.under(trace.parent):
                 value = densify(value, trace.run)
         dense.append(value)
@@ -45,7 +33,6 @@ def refuses_dense(value: Any, primitive: str) -> bool:
     if not is_value(value):
         return False
     cls = type(value)
-    if getattr(cls, "_materialization_policy", "warn") != "error":
+    if own_policy(cls) != "error":
         return False
-    nbytes = dense_bytes(describe(value), aval_of(value).dtype.itemsize)
-    return policy_for(cls, primitive, nbytes) == "error"
+    return policy_for(cls, primitive, dense_bytes(value)) == "error"

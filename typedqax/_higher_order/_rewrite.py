@@ -11,11 +11,11 @@ import jax
 from jax.tree_util import PyTreeDef
 
 from typedqax import _jax
-from typedqax._aval import aval_of, describe, field_layouts, is_array_like
+from typedqax._aval import aval_of, field_layouts, is_array_like
 from typedqax._contracts import checks_enabled
 from typedqax._installed import installed_version
 from typedqax._jax import ClosedJaxpr, Jaxpr
-from typedqax._materialization import Materialization, dense_bytes, policy_key
+from typedqax._materialization import Materialization, policy_key
 from typedqax._signature import Dense
 from typedqax._trace import HigherOrderRules, ImplicitTrace, Run, densify
 from typedqax._value import auxiliary_data, child_values, is_value, with_children
@@ -306,18 +306,7 @@ def _conform(run: Run, value: Any, target: Any, conform: Conform) -> Any:
     if not is_value(value):
         return value if is_value(target) else _as_aval(value, target)
     if not is_value(target):
-        operand = describe(value)
-        run.materialized(
-            Materialization(
-                type(value),
-                operand,
-                dense_bytes(operand, aval_of(value).dtype.itemsize),
-                conform.primitive,
-                (operand,),
-                (conform.reason,),
-                _jax.source_info(),
-            )
-        )
+        run.materialized(Materialization.of(value, conform.primitive, [conform.reason]))
         return _as_aval(densify(value, run), target)
     targets = dict(child_values(target))
     return with_children(

@@ -6,7 +6,6 @@ from functools import reduce
 from typing import Any
 
 from typedqax import _jax
-from typedqax._aval import aval_of, describe
 from typedqax._higher_order._rewrite import (
     Conform,
     join,
@@ -15,7 +14,7 @@ from typedqax._higher_order._rewrite import (
     rewrite,
     slots_of,
 )
-from typedqax._materialization import Materialization, dense_bytes
+from typedqax._materialization import Materialization
 from typedqax._trace import Call, densify
 from typedqax._value import is_value
 
@@ -25,17 +24,9 @@ def cond(call: Call) -> list[Any]:
     run = call.trace.run
     index, *operands = call.values
     if is_value(index):
-        operand = describe(index)
+        reason = "what decides between branches has to be a number"
         run.materialized(
-            Materialization(
-                type(index),
-                operand,
-                dense_bytes(operand, aval_of(index).dtype.itemsize),
-                call.primitive.name,
-                call.operands,
-                ("what decides between branches has to be a number",),
-                _jax.source_info(),
-            )
+            Materialization.of(index, call.primitive.name, [reason], operands=call.operands)
         )
         with _jax.under(call.trace.parent):
             index = densify(index, run)
