@@ -72,7 +72,7 @@ def differences(harness: Any, *, jitted: bool = True) -> Iterator[str]:
     for way, wrap in ways.items():
         try:
             want = wrap(f)(*args)
-        except Exception:  # noqa: BLE001, S112  # whatever JAX raises: this is none of ours to judge
+        except Exception:  # noqa: BLE001  # whatever JAX raises is none of ours
             continue
         for place, arg in enumerate(args):
             if not isinstance(arg, (jax.Array, np.ndarray, np.generic)):
@@ -116,7 +116,9 @@ def _equal(one: Any, other: Any) -> bool:
     if one.dtype.kind in "fc":
         return bool(np.allclose(one, other, rtol=1e-5, atol=1e-6, equal_nan=True))
     if one.dtype.kind == "V":  # bfloat16 and its like
-        return bool(np.array_equal(one.astype(np.float64), other.astype(np.float64), equal_nan=True))
+        return bool(
+            np.array_equal(one.astype(np.float64), other.astype(np.float64), equal_nan=True)
+        )
     return bool(np.array_equal(one, other))
 
 
@@ -135,11 +137,11 @@ def main() -> int:
         found = list(differences(harness))
         bad += bool(found)
         for each in found:
-            print(each, flush=True)  # noqa: T201  # the command's output
+            print(each, flush=True)
         if count % 100 == 0:
-            print(f"... {count} of {len(chosen)}, {bad} differ", flush=True)  # noqa: T201  # as above
+            print(f"... {count} of {len(chosen)}, {bad} differ", flush=True)
             jax.clear_caches()
-    print(f"{len(chosen)} harnesses, {bad} differ")  # noqa: T201  # as above
+    print(f"{len(chosen)} harnesses, {bad} differ")
     return int(bad > 0)
 
 

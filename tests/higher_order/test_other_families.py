@@ -314,7 +314,10 @@ def test_transformations_of_every_kind_from_outside() -> None:
         lambda f: lambda w: jax.jvp(f, (w,), (w,)),
     ):
         # the arrays' own trees differ in what is inside, so the leaves are what is compared
-        assert_same(jax.tree.leaves(transformation(f)(w)), jax.tree.leaves(transformation(g)(w)))
+        assert_same(
+            jax.tree.leaves(jax.jit(transformation(f))(w)),
+            jax.tree.leaves(jax.jit(transformation(g))(w)),
+        )
 
 
 def test_inside_the_transform_the_gradient_is_that_of_the_array() -> None:

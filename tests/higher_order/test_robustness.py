@@ -164,7 +164,7 @@ def test_threads_do_not_see_one_another() -> None:
         with tq.materialization("error" if seed % 2 else "allow"):
             got = use(lambda x, w: jax.jit(lambda x, w: jnp.tanh(x @ w))(x, w))(X, w)
             assert_same(got, jnp.tanh(X @ dense(w)))
-            return jax.grad(lambda w: total(use(jax.checkpoint(jnp.matmul))(X, w)))(w)
+            return jax.jit(jax.grad(lambda w: total(use(jax.checkpoint(jnp.matmul))(X, w))))(w)
 
     with jax.check_tracer_leaks(False), ThreadPoolExecutor(4) as pool:
         got = list(pool.map(run, range(4)))
@@ -222,9 +222,7 @@ def test_dense_values_stay_concrete() -> None:
     assert_agrees(f, X, low_rank())
 
 
-@pytest.mark.parametrize(
-    "dtype", ["bfloat16", "float16", "int4", "float8_e4m3fn", "complex64", "bool"]
-)
+@pytest.mark.parametrize("dtype", ["bfloat16", "int4", "float8_e4m3fn", "complex64", "bool"])
 def test_dtypes_of_every_kind(dtype: str) -> None:
     value = Plain(jnp.array([1, 0, 1]).astype(dtype))
 
