@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
 from typedqax._check import Checked, WrongUsageError, check_packages
+from typedqax._layout import working_folder
 
 USAGE = "usage: python -m typedqax check PKG [PKG...]"
 
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def report(checked: Checked) -> str:
     """A line for each finding, as mypy writes them, and one with the totals."""
-    here = os.path.join(os.getcwd(), "")  # noqa: PTH109, PTH118  # with the separator at its end
+    here = working_folder()
     lines = [str(finding).replace(here, "") for finding in checked.findings]
     errors, notes = checked.errors, len(checked.findings) - checked.errors
     modules = _counted(checked.modules, "module")

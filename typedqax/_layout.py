@@ -23,9 +23,14 @@ def clipped(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def working_folder() -> str:
+    """The folder that paths are shown from, with a separator at its end."""
+    return os.path.join(os.getcwd(), "")  # noqa: PTH109, PTH118  # pathlib drops the separator
+
+
 def short_place(place: str, width: int = 40) -> str:
     """A `file:line` in at most `width` characters: from here, or its last folders."""
-    here = os.path.join(os.getcwd(), "")  # noqa: PTH109, PTH118  # a prefix, with its separator
+    here = working_folder()
     own = place.startswith(here)
     place = place.removeprefix(here) if own else "/".join(Path(place).parts[-2:])
     if len(place) > width:
