@@ -27,6 +27,7 @@ __all__ = [
     "event_rank",
     "field_patterns",
     "instantiate",
+    "instantiated_axes",
     "operand_patterns",
     "result_patterns",
     "signature_of",
@@ -422,7 +423,7 @@ def instantiate(pattern: ArrayPattern, bindings: Mapping[str, Any]) -> Any:
             dtype = source.dtype
             if dtype.dtypes != source.dtypes:
                 dtype = type(dtype.__name__, (AbstractDtype,), {"dtypes": source.dtypes})
-        hint = dtype[array, _instantiated(pattern.dims, bindings)]
+        hint = dtype[array, " ".join(instantiated_axes(pattern.dims, bindings))]
     return Annotated[(hint, *pattern.predicates)] if pattern.predicates else hint
 
 
@@ -430,7 +431,8 @@ def _checked_class(cls: type) -> type:
     return AnyDense if cls is Dense else cls
 
 
-def _instantiated(dims: Dims, bindings: Mapping[str, Any]) -> str:
+def instantiated_axes(dims: Dims, bindings: Mapping[str, Any]) -> list[str]:
+    """The axes of `dims` as `instantiate` writes them, one text each."""
     parts = [_one_size(axis, bindings) for axis in dims.left]
     section = dims.section
     if section is not None:
@@ -439,7 +441,7 @@ def _instantiated(dims: Dims, bindings: Mapping[str, Any]) -> str:
             parts.append("...")
         else:
             parts.extend(map(str, sizes))
-    return " ".join(parts + [_one_size(axis, bindings) for axis in dims.right])
+    return parts + [_one_size(axis, bindings) for axis in dims.right]
 
 
 def _one_size(axis: Any, bindings: Mapping[str, Any]) -> str:

@@ -8,7 +8,6 @@ import importlib.util
 import inspect
 import itertools
 import pkgutil
-import re
 import sys
 import textwrap
 from collections import defaultdict
@@ -25,6 +24,7 @@ from typedqax import ops
 from typedqax._annotations import AnnotationError, ResultPattern, result_patterns
 from typedqax._aval import describe, field_layouts, is_array_like
 from typedqax._collecting import Refusal, collecting
+from typedqax._contracts import in_terms_of
 from typedqax._dims import Axis
 from typedqax._dtypes import dtype_bit
 from typedqax._errors import SignatureError, TypedQaxError
@@ -320,11 +320,7 @@ def _contradiction(
         return None
     given = ", ".join(f"{p.name}={o}" for p, o in zip(parameters, operands, strict=True))
     names = [*(parameter.name for parameter in parameters), "the result"]
-    reason = re.sub(
-        r"operand (\d+)",
-        lambda found: names[int(found[1]) - 1],
-        whole.mismatch((*operands, dense)),
-    )
+    reason = in_terms_of(names, whole.mismatch((*operands, dense)))
     return f"gives {dense} for {given}, and is annotated {result.text}: {reason}"
 
 

@@ -20,7 +20,13 @@ import numpy as np
 from beartype.door import is_bearable
 
 from typedqax import _jax
-from typedqax._annotations import AnnotationError, ResultPattern, instantiate, result_patterns
+from typedqax._annotations import (
+    AnnotationError,
+    ResultPattern,
+    instantiate,
+    instantiated_axes,
+    result_patterns,
+)
 from typedqax._aval import aval_of, batch_shape, describe, field_layouts, is_array_like
 from typedqax._dispatch import Candidate
 from typedqax._errors import ContractError
@@ -164,7 +170,7 @@ def _match_fields(
         shown = ", ".join(f"{n}={_as_field(o)}" for n, o in zip(names, events, strict=True))
         raise ContractError(
             f"{cls.__name__}({shown}):",
-            _in_terms_of(names, signature.mismatch(events)) + ".",
+            in_terms_of(names, signature.mismatch(events)) + ".",
             origins=[f"{name}: {patterns[0].text}" for name, _, patterns in fields],
         )
     return match
@@ -175,7 +181,7 @@ def _as_field(operand: Operand) -> str:
     return str(operand).removeprefix("Array ") if operand.cls is Dense else str(operand)
 
 
-def _in_terms_of(names: Sequence[str], reason: str) -> str:
+def in_terms_of(names: Sequence[str], reason: str) -> str:
     """`reason` with the fields' names in place of operand numbers."""
     return re.sub(r"operand (\d+)", lambda found: names[int(found[1]) - 1], reason)
 
@@ -391,12 +397,7 @@ def _as_array(subject: str, primitive: Primitive, item: Any) -> Any:
 
 
 def _strong(item: Any) -> Any:
-    if is_value(item):
-        return item
-    aval = jax.typeof(item)
-    if getattr(aval, "weak_type", False):
-        return jax.lax.convert_element_type(item, aval.dtype)
-    return item
+    return item if is_value(item) else _jax.strongly_typed(item)
 
 
 def _check_annotation(
@@ -430,8 +431,7 @@ def _expected(alternatives: Sequence[ArrayPattern], match: Match) -> str:
     """The annotation with sizes in place of names, where there is one alternative."""
     if len(alternatives) != 1 or alternatives[0].dims.is_free:
         return ""
-    hint = instantiate(_class_free(alternatives[0]), match.bindings)
-    return f", which here is [{hint.dim_str.replace(' ', ',')}]"
+    return f", which here is [{','.join(instantiated_axes(alternatives[0].dims, match.bindings))}]"
 
 
 def _operand_names(handler: Handler, count: int, swapped: bool) -> list[str]:

@@ -173,6 +173,14 @@ def strong(aval: Any) -> Any:
     return aval.update(weak_type=False) if getattr(aval, "weak_type", False) else aval
 
 
+def strongly_typed(array: Any) -> Any:
+    """`array` without weak type."""
+    aval = jax.typeof(array)
+    if getattr(aval, "weak_type", False):
+        return jax.lax.convert_element_type(array, aval.dtype)
+    return array
+
+
 def canonical_dtype(dtype: Any) -> np.dtype[Any]:
     """A dtype as JAX has it: 32 bits wide unless x64 is enabled; an extended one as it is.
 

@@ -314,7 +314,7 @@ def densify(value: ImplicitValue, run: Run) -> jax.Array:
     check_materialized(value, dense)
     if is_value(dense):
         return densify(dense, run)
-    strong: jax.Array = strongly_typed(dense)
+    strong: jax.Array = _jax.strongly_typed(_jax.canonicalize(dense))  # it may be numpy's
     return strong
 
 
@@ -337,15 +337,6 @@ def _densify_batched(value: ImplicitValue, batch: tuple[int, ...], run: Run) -> 
 
     dense: jax.Array = jax.vmap(densify_one, in_axes=(axes,))(mapped)
     return dense
-
-
-def strongly_typed(array: Any) -> Any:
-    """`array`, which may be numpy's, as a JAX array without weak type."""
-    array = _jax.canonicalize(array)
-    aval = jax.typeof(array)
-    if getattr(aval, "weak_type", False):
-        return jax.lax.convert_element_type(array, aval.dtype)
-    return array
 
 
 # --- one primitive -------------------------------------------------------------------------------
