@@ -177,12 +177,7 @@ def test_the_masked_symbolic_zero_prints_what_the_document_prints(
     with handlers_that_run() as ran, pytest.warns(qax.MaterializationWarning, match=said) as warned:
         doc.masked_symbolic_zero()
     assert capsys.readouterr().out == (
-        "Result:\n"
-        "[[3. 3. 3.]\n"
-        " [3. 3. 3.]]\n"
-        "Mask:\n"
-        "[[ True False  True]\n"
-        " [False False  True]]\n"
+        "Result:\n[[3. 3. 3.]\n [3. 3. 3.]]\nMask:\n[[ True False  True]\n [False False  True]]\n"
     )
     assert ran == ["handle_binop", "mul", "handle_binop"]
     assert len(warned) == 1
@@ -565,15 +560,21 @@ def test_the_metadata_of_lora_is_no_leaf_and_stays() -> None:
     [
         pytest.param(lambda w, y: w @ y, (5, 3), False, id="on the left"),
         pytest.param(
-            lambda w, y: jax.lax.dot_general(y, w, (((1,), (1,)), ((), ()))), (3, 5), True,
+            lambda w, y: jax.lax.dot_general(y, w, (((1,), (1,)), ((), ()))),
+            (3, 5),
+            True,
             id="along its second axis",
         ),
         pytest.param(
-            lambda w, y: jax.lax.dot_general(y, w, (((0,), (0,)), ((), ()))), (4, 3), True,
+            lambda w, y: jax.lax.dot_general(y, w, (((0,), (0,)), ((), ()))),
+            (4, 3),
+            True,
             id="along the first axis of the other",
         ),
         pytest.param(
-            lambda w, y: jax.lax.dot_general(y, w, (((1,), (1,)), ((0,), (0,)))), (4, 5), True,
+            lambda w, y: jax.lax.dot_general(y, w, (((1,), (1,)), ((0,), (0,)))),
+            (4, 5),
+            True,
             id="as a batch",
         ),
     ],

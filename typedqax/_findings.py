@@ -112,8 +112,10 @@ def _shadowed(ranking: Ranking) -> Iterator[tuple[Entry, str]]:
         if entry.calls.uncovered(own, own, [other.signature for other in better]) is None:
             yield (
                 entry,
-                (f"for `{ranking.primitive}`: every call that it takes is taken by "
-                f"{_named(better)} first"),
+                (
+                    f"for `{ranking.primitive}`: every call that it takes is taken by "
+                    f"{_named(better)} first"
+                ),
             )
 
 

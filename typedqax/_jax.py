@@ -87,9 +87,7 @@ def cur_qdd(trace: Trace, value: Any) -> Any:
     return trace.cur_qdd(value)  # type: ignore[attr-defined]  # of every trace, not of the base
 
 
-def bind_under(
-    trace: Trace, primitive: Primitive, operands: Sequence[Any], params: Params
-) -> Any:
+def bind_under(trace: Trace, primitive: Primitive, operands: Sequence[Any], params: Params) -> Any:
     """Apply `primitive` to operands of `trace` without asking the current trace."""
     avals = tuple(jax.typeof(operand) for operand in operands)
     return primitive.bind_with_trace(trace, tuple(operands), avals, dict(params))

@@ -422,8 +422,14 @@ class Call:
             self.reasons.append(f"{handler.name} ({handler.place}) declined")
             return None
         with _jax.under(self.trace.parent):
-            return check_results(self.primitive, candidate, self.operands, self.params, result,
-                                 [_aval(value) for value in self.values])
+            return check_results(
+                self.primitive,
+                candidate,
+                self.operands,
+                self.params,
+                result,
+                [_aval(value) for value in self.values],
+            )
 
     def _invoke(
         self, index: int, candidate: Candidate, values: Sequence[Any], params: dict[str, Any]
@@ -523,8 +529,14 @@ class HandlerFrame:
         """What the next most specific handler gives, and last materialization."""
         call = self.call
         following = Call(
-            call.trace, call.primitive, call.values, call.operands, params, call.resolution,
-            list(call.reasons), call.source,
+            call.trace,
+            call.primitive,
+            call.values,
+            call.operands,
+            params,
+            call.resolution,
+            list(call.reasons),
+            call.source,
         )
         return following.results(self.index + 1)
 
