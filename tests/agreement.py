@@ -99,7 +99,7 @@ def assert_same(got: Any, want: Any) -> None:
         if one.dtype == jax.dtypes.float0:
             continue
         if jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
-            one, other = jax.random.key_data(one), jax.random.key_data(other)  # noqa: PLW2901
+            one, other = jax.random.key_data(one), jax.random.key_data(other)  # noqa: PLW2901  # a key is its data
         kind = np.complex128 if one.dtype.kind == "c" else np.float64
         np.testing.assert_allclose(
             np.asarray(one).astype(kind), np.asarray(other).astype(kind), rtol=2e-4, atol=2e-5

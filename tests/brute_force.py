@@ -29,9 +29,9 @@ def axes(text: str) -> list[tuple[str, bool, Any]]:
     found: list[tuple[str, bool, Any]] = []
     for part in text.split():
         broadcast = part.startswith("#")
-        part = part.removeprefix("#")  # noqa: PLW2901
+        part = part.removeprefix("#")  # noqa: PLW2901  # peeled from the left
         if "=" in part:
-            part = part.split("=")[1]  # noqa: PLW2901
+            part = part.split("=")[1]  # noqa: PLW2901  # the same
         if part == "...":
             found.append(("section", False, "?"))
         elif part.startswith("_"):

@@ -81,7 +81,7 @@ NAMESPACE: dict[str, Any] = {
     "ArrayLike": ArrayLike,
     "Annotated": Annotated,
     "Any": Any,
-    "List": List,  # noqa: UP006
+    "List": List,  # noqa: UP006  # in cases, as above
     "Literal": Literal,
     "Optional": Optional,
     "Union": Union,

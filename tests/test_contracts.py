@@ -73,9 +73,9 @@ def test_a_field_with_too_few_axes_is_an_error() -> None:
 def test_numpy_arrays_tracers_and_structs_are_checked_too() -> None:
     bad = {"w": (3, 4), "a": (5, 2), "b": (4, 2)}
     with pytest.raises(tq.ContractError, match="axis m"):
-        LoraMatrix(**{k: np.zeros(s, np.float32) for k, s in bad.items()})  # type: ignore[arg-type]
+        LoraMatrix(**{k: np.zeros(s, np.float32) for k, s in bad.items()})  # type: ignore[arg-type]  # numpy's arrays
     with pytest.raises(tq.ContractError, match="axis m"):
-        LoraMatrix(**{k: jax.ShapeDtypeStruct(s, jnp.float32) for k, s in bad.items()})  # type: ignore[arg-type]
+        LoraMatrix(**{k: jax.ShapeDtypeStruct(s, jnp.float32) for k, s in bad.items()})  # type: ignore[arg-type]  # structs
     with pytest.raises(tq.ContractError, match="axis m"):
         jax.jit(lambda w, a, b: LoraMatrix(w, a, b).w)(*[f32(*s) for s in bad.values()])
 

@@ -69,7 +69,7 @@ def test_star_operands_are_any_number() -> None:
 
 
 def test_what_is_given_first_is_not_an_operand() -> None:
-    def handle(op: NotKnownAtRunTime, x: Lora, /) -> Lora: ...  # type: ignore[name-defined]
+    def handle(op: NotKnownAtRunTime, x: Lora, /) -> Lora: ...  # type: ignore[name-defined]  # known to no one
 
     assert handler(handle, takes_first=True).operands == ("x",)
 
@@ -93,7 +93,7 @@ def test_a_variadic_handler_is_given_the_op_among_its_operands() -> None:
 def test_the_return_annotation_says_whether_a_handler_may_decline(
     returned: object, declines: str
 ) -> None:
-    def handle(x: Lora): ...  # type: ignore[no-untyped-def]
+    def handle(x: Lora): ...  # type: ignore[no-untyped-def]  # annotated below
 
     handle.__annotations__ = {"x": Lora} | ({} if returned is None else {"return": returned})
     assert handler(handle).declines == declines
@@ -232,7 +232,7 @@ def test_an_annotation_that_has_no_value_is_refused_with_its_name_and_line() -> 
 
 
 def test_a_name_that_is_only_known_to_type_checkers_is_refused() -> None:
-    def handle(x: Misspelt) -> Array: ...  # type: ignore[name-defined]
+    def handle(x: Misspelt) -> Array: ...  # type: ignore[name-defined]  # that is the mistake
 
     assert "NameError: name 'Misspelt' is not defined" in refused(handle, NEG)
 
@@ -263,7 +263,7 @@ def test_an_axis_of_the_result_that_some_alternative_does_not_bind_is_refused() 
 
 @pytest.mark.parametrize("axes", ["m _", "...", "m n", "n m", "m+1 n"])
 def test_the_result_may_name_what_operands_bind(axes: str) -> None:
-    def handle(x: Float[Lora, "m n"]): ...  # type: ignore[no-untyped-def]
+    def handle(x: Float[Lora, "m n"]): ...  # type: ignore[no-untyped-def]  # annotated below
 
     handle.__annotations__ |= {"return": Float[Array, axes]}
     assert declare(handle, NEG).handler.declines == "never"

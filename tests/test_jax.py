@@ -88,7 +88,7 @@ def test_a_canonicalizer_decides_what_a_primitive_sees() -> None:
         pass
 
     _jax.register_canonicalizer(Wrapper, lambda _: jnp.ones(2))
-    np.testing.assert_array_equal(lax.neg(Wrapper()), -np.ones(2))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(lax.neg(Wrapper()), -np.ones(2))  # type: ignore[arg-type]  # JAX knows it from above
 
 
 def test_primitives_are_found_by_their_path() -> None:

@@ -44,7 +44,7 @@ def test_operand_prints_as_jax_prints_arrays(operand: Operand, text: str) -> Non
 
 @pytest.mark.parametrize(
     "dtype",
-    "float32 int8 uint16 bfloat16 complex64 bool float8_e4m3fn int4 float4_e2m1fn".split(),  # noqa: SIM905
+    "float32 int8 uint16 bfloat16 complex64 bool float8_e4m3fn int4 float4_e2m1fn".split(),  # noqa: SIM905  # a list of names
 )
 def test_short_dtype_names_are_those_of_jax(dtype: str) -> None:
     aval = jax.core.ShapedArray((), jnp.dtype(dtype))

@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 import typedqax as tq
 from typedqax import arrays, ops
-from typedqax.testing import check_handlers, explained, forbid_materialization  # noqa: F401
+from typedqax.testing import check_handlers, explained, forbid_materialization  # noqa: F401  # fixtures
 
 
 class Twice(tq.ImplicitArray):
@@ -209,7 +209,7 @@ def test_the_fixture_forbids_materialization() -> None:
         tq.use_implicit_args(jnp.sin)(twice(3))
 
 
-def test_the_fixture_explains_what_the_test_did(explained: Any) -> None:  # noqa: F811
+def test_the_fixture_explains_what_the_test_did(explained: Any) -> None:  # noqa: F811  # one of them
     f = tq.use_implicit_args(
         jax.jit(lambda x: -x), handlers=tq.HandlerTable("t", ops.neg.to(negate))
     )

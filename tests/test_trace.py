@@ -165,9 +165,9 @@ def test_the_handler_does_not_depend_on_the_transformation_inside(
     if inner is INNER["grad"]:
         table = tq.HandlerTable("t", ops.neg.to(chooser("size", Float[tq.ImplicitArray, "3 n"])))
     if inner is INNER["custom_vjp"]:
-        inner.defvjp(lambda x: (-x, None), lambda _, ct: (ct,))  # type: ignore[attr-defined]
+        inner.defvjp(lambda x: (-x, None), lambda _, ct: (ct,))  # type: ignore[attr-defined]  # a callable in a dict
     if inner is INNER["custom_jvp"]:
-        inner.defjvp(lambda p, t: (-p[0], -t[0]))  # type: ignore[attr-defined]
+        inner.defjvp(lambda p, t: (-p[0], -t[0]))  # type: ignore[attr-defined]  # the same
     assert chosen(table, Box(SAME), inner) == "size"
 
 
@@ -243,7 +243,7 @@ def test_after_a_handler_that_declines_the_next_most_specific_runs(declines: Any
 
     def specific(x: Float[Box, "m n"], /) -> Array | tq.Declined | NotImplementedType:
         ran.append("specific")
-        return declines  # type: ignore[no-any-return]
+        return declines  # type: ignore[no-any-return]  # given by the case
 
     def general(x: Box, /) -> Array:
         ran.append("general")
@@ -390,7 +390,7 @@ def test_default_handler_under_jit_inside_a_handler_is_a_new_call() -> None:
         depth.append(1)
         if len(depth) > 1:
             return -x.x
-        return jax.jit(lambda y: tq.default_handler(ops.neg, y))(x)  # type: ignore[no-any-return]
+        return jax.jit(lambda y: tq.default_handler(ops.neg, y))(x)  # type: ignore[no-any-return]  # jit gives Any
 
     table = tq.HandlerTable("t", ops.neg.to(negate))
     close(tq.use_implicit_args(jnp.negative, handlers=table)(Box(SAME)), -SAME)

@@ -146,7 +146,7 @@ def test_equal_auxiliary_data_is_the_same_tree_to_jit() -> None:
     @jax.jit
     def f(x: Any) -> Array:
         traced.append(1)
-        return x.materialize()  # type: ignore[no-any-return]
+        return x.materialize()  # type: ignore[no-any-return]  # of an implicit array
 
     f(Rows(jnp.ones(4), count=3))
     f(Rows(jnp.zeros(4), count=3))

@@ -12,7 +12,7 @@ from typing import Final
 from typedqax._jax import Primitive
 from typedqax._rule import Target
 from typedqax.ops import _generated
-from typedqax.ops._generated import *  # noqa: F403 - each op and its params, as listed there
+from typedqax.ops._generated import *  # noqa: F403  # each op and its params, as listed there
 from typedqax.ops._op import (
     AnyGroup,
     AnyOp,

@@ -173,7 +173,7 @@ def _trace(seen: Seen, function: Callable[..., Any], *arguments: Any) -> bool:
 
     try:
         seen.add(jax.make_jaxpr(apply)(*dynamic).jaxpr)
-    except Exception:  # noqa: BLE001 - most combinations make no sense, in as many ways
+    except Exception:  # noqa: BLE001  # most combinations make no sense, in as many ways
         return False
     return True
 
@@ -202,7 +202,7 @@ def _tripled(x: jax.Array) -> jax.Array:
 _tripled.defvjp(lambda x: (3 * x, None), lambda _, cotangent: (3 * cotangent,))
 
 
-def _special() -> Iterator[tuple[Callable[..., Any], tuple[Any, ...]]]:  # noqa: PLR0915 - a list
+def _special() -> Iterator[tuple[Callable[..., Any], tuple[Any, ...]]]:  # noqa: PLR0915  # a list
     """Calls that need more than arrays."""
     x, m, k = jnp.ones(3), jnp.ones((3, 3)), jax.random.key(0)
     image, kernel = jnp.ones((1, 8, 8, 2)), jnp.ones((3, 3, 2, 4))

@@ -42,7 +42,7 @@ Z = TypeVar("Z", bound=Array)
 R = TypeVar("R", bound=Array | Declined | NotImplementedType)
 Rs = TypeVar("Rs", bound=Sequence[Array] | Declined | NotImplementedType)
 AnyR = TypeVar("AnyR", bound=Array | Sequence[Array] | Declined | NotImplementedType)
-O = TypeVar("O", bound="AnyOp", covariant=True)  # noqa: E741 - an op, as R is a result
+O = TypeVar("O", bound="AnyOp", covariant=True)  # noqa: E741  # an op, as R is a result
 
 
 class HasAval(Protocol):
