@@ -34,9 +34,11 @@ from typedqax._trace import ImplicitTrace, enclosing_trace
 from typedqax._transform import apply, densify_for, materialize, materialize_under_trace
 from typedqax._value import (
     AUX,
+    EXACT,
     EXTENT,
     FieldNames,
     ImplicitValue,
+    exactness,
     field_names,
     is_value,
 )
@@ -618,6 +620,8 @@ def _complete(value: Any) -> None:
         state[name] = getattr(cls, name)
     for name in names.auxiliary:
         _check_auxiliary(cls, name, state[name])
+    if names.auxiliary:
+        state[EXACT] = exactness(cls, [state[name] for name in names.auxiliary])
     if "_given_shape" not in state:
         state["_given_shape"] = None
     if "_given_dtype" not in state:

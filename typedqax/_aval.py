@@ -15,6 +15,7 @@ from typedqax._annotations import AnnotationError, event_rank, field_patterns
 from typedqax._errors import ShapeError, SignatureError, UninitializedAval
 from typedqax._signature import ArrayPattern, Dense, Operand
 from typedqax._value import (
+    EXACT,
     EXTENT,
     ImplicitValue,
     child_values,
@@ -170,6 +171,7 @@ def _key(value: ImplicitValue) -> tuple[Any, ...]:
     parts: list[Any] = [state.get("_given_shape"), state.get("_given_dtype"), _jax.wide_types()]
     for name in names.auxiliary:  # with the type: 1 == 1.0, but they do not promote alike
         parts += [state.get(name), type(state.get(name))]
+    parts.append(state.get(EXACT))
     for name in names.children or (EXTENT,):
         field: Any = state.get(name)
         if is_value(field):  # looked at once: its shape and dtype would each look at all below
@@ -448,8 +450,9 @@ def _evaluate(value: ImplicitValue, shadows: dict[str, Any], key: Any) -> Derive
         for name, child in child_values(value):
             if child is None:
                 raise ShapeError.no_array(cls.__name__, name, child) from error
+        said = f"{type(error).__name__}: {str(error).rstrip('.')}"
         raise UninitializedAval(
-            cls.__name__, f"evaluating it abstractly failed with {type(error).__name__}: {error}"
+            cls.__name__, f"evaluating it abstractly failed with {said}"
         ) from error
     finally:
         _active.keys.discard(key)

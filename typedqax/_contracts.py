@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ContextDecorator
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -52,6 +52,9 @@ _enabled: ContextVar[bool] = ContextVar(
 )
 
 
+_before: ContextVar[tuple[bool, ...]] = ContextVar("typedqax_checks_before", default=())
+
+
 class checks(ContextDecorator):  # noqa: N801  # used as a verb: with checks(False)
     """A block, or a function, in which contracts are checked (the default) or are not.
 
@@ -66,13 +69,15 @@ class checks(ContextDecorator):  # noqa: N801  # used as a verb: with checks(Fal
 
     def __init__(self, enabled: bool, /) -> None:  # the only thing it says
         self._wanted = enabled
-        self._tokens: list[Token[bool]] = []
 
     def __enter__(self) -> None:
-        self._tokens.append(_enabled.set(self._wanted))
+        _before.set((*_before.get(), _enabled.get()))
+        _enabled.set(self._wanted)
 
     def __exit__(self, *exc_info: object) -> None:
-        _enabled.reset(self._tokens.pop())
+        *outer, enabled = _before.get()  # of this thread: the object serves all calls at once
+        _before.set(tuple(outer))
+        _enabled.set(enabled)
 
 
 def checks_enabled() -> bool:
@@ -95,9 +100,16 @@ def check_fields(value: ImplicitValue) -> None:
     if not _enabled.get():
         return
     fields = _annotated_fields(value)
+    cls = type(value)
+    for name, field, patterns in fields:
+        if type(field) is list:
+            raise ContractError(
+                f"{cls.__name__}.{name}",
+                f"holds a list, annotated {patterns[0].text}.",
+                advice="Pass an array: jnp.asarray(...).",
+            )
     if not fields or not all(is_array_like(field) for _, field, _ in fields):
         return
-    cls = type(value)
     described = [_describe_field(field) for _, field, _ in fields]
     accepted: dict[Any, Match] = cls.__dict__.get("_accepted_fields") or _new_memo(cls)
     key = tuple(described)
@@ -239,7 +251,7 @@ def check_materialized(value: ImplicitValue, dense: Any) -> None:
             advice="The shape and dtype given, or computed, have to be those of materialize().",
         )
     result = _materialize_result(type(value))
-    if result is None or result.items is None:
+    if result is None or not result.items:
         return
     fields = _annotated_fields(value)
     if not all(is_array_like(field) for _, field, _ in fields):
@@ -249,7 +261,7 @@ def check_materialized(value: ImplicitValue, dense: Any) -> None:
     if not any(_bears(got, dense, pattern, match.bindings) for pattern in result.items[0]):
         raise ContractError(
             name,
-            f"gave {got}, annotated {result.text}{_expected(result.items[0], match)}.",
+            f"gave {got}, annotated {result.text}{_expected(got, result.items[0], match)}.",
             origins=_origins(match, [n for n, _, _ in fields]),
         )
 
@@ -420,17 +432,22 @@ def _check_annotation(
     for value, operand, alternatives in zip(results, got, items, strict=True):
         if any(_bears(operand, value, each, match.bindings) for each in alternatives):
             continue
+        expected = _expected(operand, alternatives, match)
         raise ContractError(
             subject,
-            f"returned {operand}, annotated {pattern.text}{_expected(alternatives, match)}.",
+            f"returned {operand}, annotated {pattern.text}{expected}.",
             origins=_origins(match, _operand_names(handler, len(operands), candidate.swapped)),
         )
 
 
-def _expected(alternatives: Sequence[ArrayPattern], match: Match) -> str:
-    """The annotation with sizes in place of names, where there is one alternative."""
-    if len(alternatives) != 1 or alternatives[0].dims.is_free:
+def _expected(got: Operand, alternatives: Sequence[ArrayPattern], match: Match) -> str:
+    """What of the annotation `got` is not, with sizes for names, where there is one alternative."""
+    if len(alternatives) != 1:
         return ""
+    if alternatives[0].classes.isdisjoint(got.cls.__mro__):
+        return f": {shown_class(got.cls)} is another class"
+    if not _class_free(alternatives[0]).accepts_kind(replace(got, cls=Dense)):
+        return f": {got.dtype} is another dtype"
     return f", which here is [{','.join(instantiated_axes(alternatives[0].dims, match.bindings))}]"
 
 

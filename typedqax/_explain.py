@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, Protocol
 
 import jax
 
-from typedqax import _jax
+from typedqax import _jax, ops
 from typedqax._aval import describe, is_array_like
 from typedqax._dispatch import Tables, resolve
 from typedqax._errors import MaterializationError
@@ -136,27 +136,48 @@ class Which:
 _CHOICE_HEAD = ("", "handler", "written at", "why not")
 
 
+def _name_of(op: object) -> str:
+    """The name of the primitive that `op` is, stands for or names."""
+    if isinstance(op, str):
+        found = ops.find(op)
+        if found is None:
+            raise TypeError(f"which: JAX has no primitive {op!r}; see dir(typedqax.ops).")
+        return found.name
+    name = getattr(op, "name", None)
+    if not isinstance(name, str):
+        called = getattr(op, "__name__", type(op).__name__)
+        raise TypeError(
+            f"which takes an op of typedqax.ops, a primitive, or the name of one; {called!r} is "
+            f"none. For what a whole function does, call typedqax.explain({called})(...)."
+        )
+    return name
+
+
 def which(
-    op: _HasName, /, *operands: Any, handlers: HandlerTable | None = None, **params: Any
+    op: _HasName | str, /, *operands: Any, handlers: HandlerTable | None = None, **params: Any
 ) -> Which:
     """The handler that `op` would run on these operands, and how every other one stands to it.
 
     Nothing is computed. A handler may still decline when it runs.
 
     Args:
-        op: an op of `typedqax.ops`, or a primitive.
+        op: an op of `typedqax.ops`, a primitive, or the name of one.
         operands: arrays, implicit arrays or `jax.ShapeDtypeStruct`s.
         handlers: a table to look in ahead of the installed ones.
         params: the params of the call; those left out play no part.
+
+    Raises:
+        TypeError: `op` is none. For a whole function, see `explain`.
 
     Example:
         >>> import jax.numpy as jnp, typedqax as tq
         >>> print(tq.which(tq.ops.add, jnp.ones(3), jnp.ones(3)))
         add(Array f32[3], Array f32[3]): no handler takes it; implicit operands become dense.
     """
+    name = _name_of(op)
     described = tuple([describe(o if is_array_like(o) else _jax.canonicalize(o)) for o in operands])
     tables = deciding_tables() if handlers is None else Tables.of(handlers)
-    resolution = resolve(tables, op.name, described, operands)
+    resolution = resolve(tables, name, described, operands)
     choices: list[Choice] = []
     winner, bindings = None, {}
     for candidate in resolution.chain:
@@ -169,7 +190,7 @@ def which(
         if winner is None and not reason:
             winner, bindings = choice, dict(candidate.match.bindings)
         choices.append(choice)
-    for miss in misses(tables, op.name, described):
+    for miss in misses(tables, name, described):
         handler = miss.entry.handler
         choices.append(
             Choice(
@@ -180,7 +201,7 @@ def which(
                 reason=miss.reason,
             )
         )
-    return Which(op.name, described, winner, bindings, tuple(choices))
+    return Which(name, described, winner, bindings, tuple(choices))
 
 
 # --- a whole run ---------------------------------------------------------------------------------

@@ -172,7 +172,9 @@ def strong(aval: Any) -> Any:
 
 
 def strongly_typed(array: Any) -> Any:
-    """`array` without weak type."""
+    """`array` as an array of JAX's, without weak type; a float0 has nothing to convert."""
+    if not isinstance(array, jax.Array) and array.dtype != jax.dtypes.float0:
+        array = jax.numpy.asarray(array)
     aval = jax.typeof(array)
     if getattr(aval, "weak_type", False):
         return jax.lax.convert_element_type(array, aval.dtype)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import ContextDecorator
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from typedqax import _jax
 from typedqax._aval import aval_of, describe
@@ -15,6 +15,21 @@ from typedqax._errors import MaterializationError, MaterializationWarning
 from typedqax._layout import human_bytes
 from typedqax._signature import Operand
 from typedqax._value import ImplicitValue
+
+ASKERS: Final = frozenset(
+    {
+        "an inner function",
+        "bool",
+        "complex",
+        "float",
+        "index",
+        "int",
+        "item",
+        "numpy.asarray",
+        "tolist",
+    }
+)
+"""What asks for the numbers of an implicit array without applying a primitive to it."""
 
 Policy: TypeAlias = Literal["warn", "allow", "error"]
 
@@ -140,13 +155,16 @@ class materialization(ContextDecorator):  # noqa: N801  # used as a verb: with m
             if not (isinstance(named, type) and issubclass(named, ImplicitValue)):
                 raise TypeError(f"materialization(..., {cls!r}): not a subclass of ImplicitArray.")
         self._entry = _Entry(policy, classes, frozenset(allow), larger_than)
-        self._tokens: list[Token[tuple[_Entry, ...]]] = []
 
     def __enter__(self) -> None:
-        self._tokens.append(_policies.set((*_policies.get(), self._entry)))
+        _policies.set((*_policies.get(), self._entry))
 
     def __exit__(self, *exc_info: object) -> None:
-        _policies.reset(self._tokens.pop())
+        # Nothing is kept in the object: it is one for all calls of a function that it decorates,
+        # and those may overlap, in threads.
+        entries = _policies.get()
+        last = max(i for i, entry in enumerate(entries) if entry is self._entry)
+        _policies.set(entries[:last] + entries[last + 1 :])
 
 
 def policy_key() -> object:
@@ -210,6 +228,21 @@ def _text(event: Materialization, *, own_error: bool, forbidden: bool) -> str:
         f"  - no handler takes these operands of `{op}`"
     ]
     handler = f"ops.{op}.to(...)" if op.isidentifier() else f'primitive_handler("{op}")'
+    if op in ASKERS:  # no primitive, so no handler can take it
+        meant = "Where dense is meant, call tq.materialize(...) first"
+        if own_error:
+            lines.append(
+                f'{name} is defined with materialization="error", since its dense form loses '
+                f"meaning. {meant}."
+            )
+        elif forbidden:
+            lines.append(f'This is inside materialization("error"). {meant}.')
+        else:
+            lines.append(
+                f"The numbers are the same. {meant}; to silence this, use "
+                f'tq.materialization("allow"); to forbid it, tq.materialization("error").'
+            )
+        return "\n".join(lines)
     if own_error:
         lines.append(
             f'{name} is defined with materialization="error", since its dense form loses meaning: '

@@ -19,6 +19,7 @@ from typedqax._jax import Params, Primitive, Trace, Tracer
 from typedqax._materialization import Materialization, own_policy, policy_for, report
 from typedqax._misses import misses
 from typedqax._recording import Application, Record, kept_record
+from typedqax._rule import Entry
 from typedqax._signature import Operand
 from typedqax._value import (
     ImplicitValue,
@@ -314,7 +315,7 @@ def densify(value: ImplicitValue, run: Run) -> jax.Array:
     check_materialized(value, dense)
     if is_value(dense):
         return densify(dense, run)
-    strong: jax.Array = _jax.strongly_typed(_jax.canonicalize(dense))  # it may be numpy's
+    strong: jax.Array = _jax.strongly_typed(dense)
     return strong
 
 
@@ -435,6 +436,7 @@ class Call:
         self, index: int, candidate: Candidate, values: Sequence[Any], params: dict[str, Any]
     ) -> Any:
         """Run the handler as ordinary JAX code, its operands' own implicit fields as tracers."""
+        self._refuse_recursion(candidate)
         target, function = candidate.entry.target, candidate.entry.handler.function
         first = () if target.first is None else (target.first,)
         if target.name == ANY_PRIMITIVE and callable(target.first):
@@ -447,9 +449,32 @@ class Call:
         try:
             with _jax.under(trace if nested else trace.parent):
                 result = function(*first, *values, **params)
+        except RecursionError as error:
+            if len(_frames.stack) > 1:
+                raise
+            raise self._endless(candidate) from error
         finally:
             _frames.stack.pop()
         return lower(result, trace.run) if nested else _lower_result(result, trace.run)
+
+    def _refuse_recursion(self, candidate: Candidate) -> None:
+        """Refuse a handler that applies its own primitive to its own operands: it runs for ever."""
+        frame = running_handler()
+        if frame is None or frame.entry is not candidate.entry or frame.call.params != self.params:
+            return
+        own, again = jax.tree.leaves(frame.call.values), jax.tree.leaves(self.values)
+        if len(own) == len(again) and all(a is b for a, b in zip(own, again, strict=True)):
+            raise self._endless(candidate)
+
+    def _endless(self, candidate: Candidate) -> ContractError:
+        handler, name = candidate.entry.handler, self.primitive.name
+        return ContractError(
+            f"handler {handler.name} for `{name}` ({handler.place})",
+            f"applies `{name}` to its own operands, which runs it again, and so for ever.",
+            advice="Work on the operands' fields; for the next handler, or the dense arrays, call "
+            "typedqax.default_handler with the very same operands (inside a function that jit, "
+            "checkpoint or grad transforms, close over them).",
+        )
 
     def materialize_operands(self) -> list[Any]:
         """The results for dense operands; what is made dense is said."""
@@ -516,6 +541,11 @@ class HandlerFrame:
     index: int
     operands: tuple[Any, ...]
     swapped: bool
+
+    @property
+    def entry(self) -> Entry:
+        """The rule that runs, under its primitive."""
+        return self.call.resolution.chain[self.index].entry
 
     def handles(self, primitive: Primitive, operands: Sequence[Any]) -> bool:
         """Whether this is the same primitive on the handler's own operands."""

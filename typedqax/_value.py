@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
@@ -18,6 +19,9 @@ AUX = "typedqax.aux"
 
 EXTENT = "_extent"
 """The name of the zero-byte leaf that carries the shape of a class without array fields."""
+
+EXACT = "_exact"
+"""The name of what tells auxiliary data apart that Python calls equal: 1 and 1.0, 0.0 and -0.0."""
 
 _finalizing = threading.RLock()
 
@@ -37,7 +41,8 @@ class FieldNames:
     @property
     def stored_auxiliary(self) -> tuple[str, ...]:
         """The names of all auxiliary data, the given shape and dtype first."""
-        return ("_given_shape", "_given_dtype", *self.auxiliary)
+        exact = (EXACT,) if self.auxiliary else ()
+        return ("_given_shape", "_given_dtype", *exact, *self.auxiliary)
 
 
 class ImplicitValue:
@@ -125,6 +130,36 @@ def _reader(names: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...
         (name,) = names
         return lambda state: (state[name],)
     return itemgetter(*names)
+
+
+def exactness(cls: type[ImplicitValue], values: Sequence[Any]) -> Any:
+    """What beside their equality makes these auxiliary data different from others of `cls`.
+
+    JAX compares auxiliary data by `==`, and would run what it compiled for 1 on 1.0. None is for
+    the types that the class met first, so that nothing is compared in the common case.
+    """
+    kinds = tuple([_kind(value) for value in values])
+    usual = cls.__dict__.get("_usual_kinds")
+    if usual is None:
+        cls._usual_kinds = kinds  # type: ignore[attr-defined]  # memo of the class
+        return None
+    return None if kinds == usual else kinds
+
+
+def _kind(value: Any) -> Any:
+    kind = type(value)
+    if kind is float:
+        return (float, math.copysign(1.0, value)) if value == 0 else float
+    if kind is complex:
+        return (complex, _kind(value.real), _kind(value.imag))
+    if kind is tuple:
+        return (kind, *[_kind(item) for item in value])
+    if kind is frozenset:
+        return (kind, frozenset([_kind(item) for item in value]))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.fields(value)
+        return (kind, *[_kind(getattr(value, each.name)) for each in fields])
+    return kind
 
 
 def auxiliary_data(value: ImplicitValue) -> tuple[Any, ...]:
