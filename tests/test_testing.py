@@ -91,6 +91,79 @@ def test_a_handler_that_no_sample_reaches_is_listed_and_may_be_a_failure() -> No
     assert found.unreached == ()
 
 
+# --- what was not tried --------------------------------------------------------------------------
+
+
+def nothing_ran(cls: Any, *examples: Any, **keywords: Any) -> list[str]:
+    with pytest.raises(AssertionError) as caught:
+        check_handlers(cls, examples, **keywords)
+    assert len(str(caught.value)) < 4000
+    return str(caught.value).splitlines()
+
+
+def test_a_check_in_which_no_handler_ran_is_a_failure_that_names_the_table_not_given() -> None:
+    class Alone(tq.ImplicitArray):
+        half: Float[tq.ArrayValue, "..."]
+
+        def materialize(self) -> Float[Array, "..."]:
+            return 2 * self.half
+
+    def flip(x: Alone, /) -> Alone:
+        return Alone(-x.half)
+
+    alone = Alone(jnp.ones(3))
+    assert nothing_ran(Alone, alone) == [
+        "check_handlers(Alone, ...): no handler ran, so nothing was compared.",
+        "No installed table, and none given, has a handler for Alone.",
+        "Declare some: HandlerTable(name, ops.<primitive>.to(handler), ...).",
+    ]
+    table = tq.HandlerTable("forgotten", ops.neg.to(flip))
+    lines = nothing_ran(Alone, alone)
+    assert f"  'forgotten' ({table.origin.place}): {place(flip)} for neg" in lines
+    assert lines[-1] == (
+        "Give the table: check_handlers(Alone, ..., handlers=<the table>); or install it."
+    )
+    assert check_handlers(Alone, [alone], handlers=table).calls == 1
+
+
+def test_a_table_made_of_one_not_given_is_not_named_again() -> None:
+    class Again(tq.ImplicitArray):
+        x: Float[tq.ArrayValue, "..."]
+
+        def materialize(self) -> Float[Array, "..."]:
+            return jnp.asarray(self.x)
+
+    def flip(x: Again, /) -> Again:
+        return Again(-x.x)
+
+    first = tq.HandlerTable("first", ops.neg.to(flip))
+    second = tq.HandlerTable("second", first)
+    text = "\n".join(nothing_ran(Again, Again(jnp.ones(3))))
+    assert "'first'" in text
+    assert repr(second.name) not in text
+
+
+def test_a_check_of_which_all_is_skipped_is_a_failure() -> None:
+    table = tq.HandlerTable("t", ops.neg.to(negate))
+    lines = nothing_ran(Twice, twice(3), handlers=table, skip=["neg"])
+    assert lines[1] == (
+        "No installed table, and none given, has a handler for Twice, but for those skipped (neg)."
+    )
+
+
+def test_a_check_whose_samples_reach_no_handler_asks_for_calls() -> None:
+    def solve(a: Array, x: Twice, /, **params: Any) -> Array:
+        return ops.triangular_solve.bind(a, x.materialize(), **params)
+
+    table = tq.HandlerTable("t", ops.triangular_solve.to(solve))
+    lines = nothing_ran(Twice, twice(2, 2), handlers=table)
+    assert lines[1:4] == [
+        "Handlers that no call reached:",
+        f"  {place(solve)}",
+        "Give functions of an example that reach them: calls=[...].",
+    ]
+
+
 # --- what is wrong -------------------------------------------------------------------------------
 
 
@@ -138,6 +211,52 @@ def test_a_broken_contract_is_told() -> None:
     assert "raises ContractError: " in text
 
 
+class Diagonal(tq.ImplicitArray):
+    """A diagonal matrix, of which any two have the same product over any one axis of each."""
+
+    d: Float[tq.ArrayValue, "n"]
+
+    def materialize(self) -> Float[Array, "n n"]:
+        return jnp.diag(jnp.asarray(self.d))
+
+
+def product(a: Float[Diagonal, "n n"], b: Float[Diagonal, "n n"], /, **params: Any) -> Diagonal:
+    return Diagonal(a.d * b.d)
+
+
+def test_two_implicit_operands_are_contracted_in_every_way() -> None:
+    table = tq.HandlerTable("t", ops.dot_general.to(product))
+    with pytest.raises(AssertionError, match=r"^`dot_general` is not the dense path:") as caught:
+        check_handlers(Diagonal, [Diagonal(jnp.array([2.0, 3.0]))], handlers=table)
+    assert f"handler product for `dot_general` ({place(product)[9:]} returned" in str(caught.value)
+
+
+def test_a_handler_of_any_operands_meets_each_contraction_of_two_implicit_ones() -> None:
+    met = set()
+
+    def dot(x: Twice, y: Twice | Array, /, *, dimension_numbers: Any, **params: Any) -> Array:
+        if isinstance(y, Twice):
+            met.add(dimension_numbers)
+        own = y.materialize() if isinstance(y, Twice) else y
+        return ops.dot_general.bind(
+            x.materialize(), own, dimension_numbers=dimension_numbers, **params
+        )
+
+    check_handlers(Twice, [twice(2, 2)], handlers=tq.HandlerTable("t", ops.dot_general.to(dot)))
+    none: Any = ((), ())
+    assert met >= {
+        (((0, 1), (0, 1)), none),
+        (((0, 1), (1, 0)), none),
+        (((), ()), none),
+        (((), ()), ((0,), (0,))),
+        (((1,), (1,)), ((0,), (0,))),
+        (((1,), (0,)), none),
+        (((0,), (0,)), none),
+        (((0,), (1,)), none),
+        (((1,), (1,)), none),
+    }
+
+
 def test_wrong_numbers_within_the_tolerance_pass() -> None:
     def rough(x: Twice, /) -> Twice:
         return Twice(-1.001 * x.half)
@@ -152,8 +271,9 @@ def test_what_means_to_be_different_is_skipped() -> None:
     def wrong(x: Twice, /) -> Twice:
         return x
 
-    table = tq.HandlerTable("t", ops.neg.to(wrong))
-    assert check_handlers(Twice, [twice(3)], handlers=table, skip=["neg"]).calls == 0
+    table = tq.HandlerTable("t", ops.neg.to(wrong), ops.mul.to(scale))
+    report = check_handlers(Twice, [twice(3)], handlers=table, skip=["neg"])
+    assert report.reached == (f"{place(scale)}: mul",)
 
 
 def test_examples_of_another_class_are_refused() -> None:

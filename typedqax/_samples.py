@@ -184,10 +184,6 @@ def _dot(x: Any, others: Sequence[Any]) -> Iterator[_Call]:
             yield (x, dense), numbers_of((axis,), (own,))
         wide = numbers_of((1,), (axis,)) | {"preferred_element_type": np.dtype(jnp.float32)}
         yield (rows, x), wide
-        for other in (x, *others):
-            for place in range(other.ndim):
-                if other.shape[place] == x.shape[axis]:
-                    yield (x, other), numbers_of((axis,), (place,))
     if x.ndim > 1:
         like = numbers(x.shape, x.dtype, 5)
         everything = tuple(range(x.ndim))
@@ -195,6 +191,38 @@ def _dot(x: Any, others: Sequence[Any]) -> Iterator[_Call]:
             yield pair, numbers_of(everything, everything)
             yield pair, numbers_of((1,), (1,), ((0,), (0,)))
             yield pair, numbers_of(nothing, nothing)
+    for other in (x, *others):
+        for left, right, batch in _contractions(x.shape, other.shape):
+            yield (x, other), numbers_of(left, right, batch)
+
+
+_Axes: TypeAlias = tuple[int, ...]
+
+
+def _contractions(
+    x: tuple[int, ...], y: tuple[int, ...]
+) -> Iterator[tuple[_Axes, _Axes, tuple[_Axes, _Axes]]]:
+    """Contracting and batch axes of two shapes: those first that differ most from each other.
+
+    A diagonal matrix by another is the same for whichever one axis of each is contracted; but not
+    where all are, or none.
+    """
+    none: tuple[_Axes, _Axes] = ((), ())
+    single = [(i, j) for i, size in enumerate(x) for j, other in enumerate(y) if size == other]
+    single.sort(key=lambda pair: pair != (len(x) - 1, 0))  # as `x @ y` is, first of all
+    for i, j in single[:1]:
+        yield (i,), (j,), none
+    everything = tuple(range(len(x)))
+    if len(x) > 1 and x == y:
+        yield everything, everything, none
+    yield (), (), none
+    if len(x) > 1 and x == y[::-1]:
+        yield everything, everything[::-1], none
+    if len(x) > 1 and len(y) > 1 and x[:2] == y[:2]:
+        yield (1,), (1,), ((0,), (0,))
+        yield (), (), ((0,), (0,))
+    for i, j in single[1:]:
+        yield (i,), (j,), none
 
 
 def _convolution(x: Any, _: Sequence[Any]) -> Iterator[_Call]:

@@ -28,6 +28,7 @@ from typedqax._recording import Application, Record, recording
 from typedqax._samples import Sample, sampled_primitives, samples
 from typedqax._table import Entry, HandlerTable, live_tables
 from typedqax._transform import materialize, use_implicit_args
+from typedqax._value import is_value
 
 with contextlib.suppress(ImportError):  # pytest is no dependency: without it, no fixtures
     import pytest
@@ -88,6 +89,7 @@ def check_handlers(
 
     Raises:
         AssertionError: a handler gives something else; the smallest call that shows it is told.
+            Or no handler ran at all, so that nothing was compared.
 
     Example:
         >>> import jax.numpy as jnp, typedqax as tq
@@ -104,7 +106,8 @@ def check_handlers(
             )
     if not instances:
         raise ValueError(f"check_handlers({cls.__name__}, ...): there are no examples.")
-    entries = [e for e in _entries(cls, Tables.of(handlers)) if e.target.name not in skip]
+    every = _entries(cls, Tables.of(handlers))
+    entries = [entry for entry in every if entry.target.name not in skip]
     tried = _Tried(entries, handlers, tolerance)
     with materialization("allow", cls):
         for sample in _samples(entries, instances, calls):
@@ -114,6 +117,8 @@ def check_handlers(
     if tried.failures:
         raise AssertionError(_text(tried.failures))
     report = _report(entries, tried)
+    if not tried.ran:
+        raise AssertionError(_nothing_ran(cls, report, _elsewhere(cls, every), skip))
     if reach_all and report.unreached:
         raise AssertionError(str(report))
     return report
@@ -130,6 +135,27 @@ def _entries(cls: type[ImplicitArray], tables: Tables) -> list[Entry]:
                 if not entry.signature.classes.isdisjoint(cls.__mro__):
                     found[entry] = None
     return list(found)
+
+
+def _elsewhere(
+    cls: type[ImplicitArray], entries: Sequence[Entry]
+) -> dict[HandlerTable, dict[Handler, list[str]]]:
+    """The handlers written for `cls` that are not among those tried: by table, with primitives."""
+    own = set(cls.__mro__).difference(ImplicitArray.__mro__)
+    seen = {entry.rule for entry in entries}
+    found: dict[HandlerTable, dict[Handler, list[str]]] = {}
+    for table in live_tables():
+        fresh = [
+            entry
+            for primitive in table.primitives
+            for entry in table.entries(primitive)
+            if entry.rule not in seen and not own.isdisjoint(entry.signature.classes)
+        ]
+        for entry in fresh:
+            by_handler = found.setdefault(table, {})
+            by_handler.setdefault(entry.handler, []).append(entry.target.name)
+        seen |= {entry.rule for entry in fresh}  # a table made of others has nothing new to tell
+    return found
 
 
 def _samples(
@@ -177,6 +203,7 @@ class _Tried:
         self.wide = {str(e.handler.place) for e in entries if len(e.rule.targets) > _MANY}
         self.samples: list[tuple[Sample, tuple[Application, ...]]] = []
         self.ran: Counter[tuple[str, str, str]] = Counter()
+        self.often: Counter[tuple[str, str, str, tuple[bool, ...]]] = Counter()
         self.failures: list[_Failure] = []
 
     def look(self, sample: Sample) -> None:
@@ -195,9 +222,11 @@ class _Tried:
             self.failures.append(_Failure(sample, ran, "value", problem))
         elif ran:
             keys = {(each.primitive, each.handler, str(each.place)) for each in ran}
-            if any(self.ran[key] < self._limit(key[2]) for key in keys):
+            kinds = {(*key, self._kind(key[2], sample)) for key in keys}
+            if any(self.often[kind] < self._limit(kind[2]) for kind in kinds):
                 self.samples.append((sample, ran))
             self.ran.update(keys)
+            self.often.update(kinds)
 
     def _is_enough(self, sample: Sample) -> bool:
         """Whether the handler that comes first for a call has been tried often enough."""
@@ -209,11 +238,16 @@ class _Tried:
         if not chain:
             return True
         first = chain[0].entry.handler
-        key = (sample.primitive, first.name, str(first.place))
-        return self.ran[key] >= self._limit(key[2])
+        place = str(first.place)
+        kind = (sample.primitive, first.name, place, self._kind(place, sample))
+        return self.often[kind] >= self._limit(place)
+
+    def _kind(self, place: str, sample: Sample) -> tuple[bool, ...]:
+        """Which operands are implicit: a handler is tried on each kind of call by itself."""
+        return () if place in self.wide else tuple(is_value(each) for each in sample.operands)
 
     def _limit(self, place: str) -> int:
-        """How many calls of one primitive the handler written there is tried on."""
+        """How many calls of one primitive and kind the handler written there is tried on."""
         return 1 if place in self.wide else _OF_EACH
 
     def compare(self) -> None:
@@ -401,7 +435,7 @@ _TOGETHER = 24
 """How many calls are compiled at once."""
 
 _OF_EACH = 12
-"""How many calls of one primitive, at most, a handler is tried on."""
+"""How many calls of one primitive, with the same operands implicit, a handler is tried on."""
 
 _MANY = 8
 """A rule for more primitives than this is for a group of them."""
@@ -477,6 +511,47 @@ def _text(failures: Sequence[_Failure]) -> str:
         if len(others) > 10:
             lines.append(f"  ... and of {len(others) - 10} more handlers")
     return "\n".join(lines)
+
+
+def _nothing_ran(
+    cls: type[ImplicitArray],
+    report: HandlerReport,
+    elsewhere: dict[HandlerTable, dict[Handler, list[str]]],
+    skip: Sequence[str],
+) -> str:
+    lines = [f"check_handlers({cls.__name__}, ...): no handler ran, so nothing was compared."]
+    if report.unreached:
+        lines += ["Handlers that no call reached:", *_few(report.unreached)]
+        lines.append("Give functions of an example that reach them: calls=[...].")
+    else:
+        but = f", but for those skipped ({', '.join(skip)})" if skip else ""
+        lines.append(f"No installed table, and none given, has a handler for {cls.__name__}{but}.")
+    if elsewhere:
+        lines.append(
+            "Tables that have some, but are not installed and were not given as handlers=:"
+        )
+        told = [
+            f"{table.name!r} ({table.origin.place}): {_at(handler)} for {', '.join(_first(names))}"
+            for table, handlers in elsewhere.items()
+            for handler, names in handlers.items()
+        ]
+        lines += _few(told)
+        lines.append(
+            f"Give the table: check_handlers({cls.__name__}, ..., handlers=<the table>); "
+            "or install it."
+        )
+    elif not report.unreached and not skip:
+        lines.append("Declare some: HandlerTable(name, ops.<primitive>.to(handler), ...).")
+    return "\n".join(lines)
+
+
+def _few(lines: Sequence[str]) -> list[str]:
+    more = [f"  ... and {len(lines) - 8} more"] if len(lines) > 8 else []
+    return [*(f"  {each}" for each in lines[:8]), *more]
+
+
+def _first(names: Sequence[str]) -> list[str]:
+    return [*names[:4], *(["..."] if len(names) > 4 else [])]
 
 
 _WHERE = {
