@@ -381,6 +381,13 @@ def test_only_rules_and_tables_make_a_table() -> None:
         HandlerTable(infinite())  # type: ignore[arg-type]  # what is tested
 
 
+@pytest.mark.parametrize("kind", [list, tuple, set, frozenset])
+def test_rules_in_a_container_are_to_be_unpacked(kind: Any) -> None:
+    text = rf"got a {kind.__name__} of 1\. Unpack it: HandlerTable\('t', \*rules\)$"
+    with pytest.raises(TypedQaxError, match=text):
+        HandlerTable("t", kind([infinite()]))
+
+
 def test_a_dropped_table_lets_its_classes_go() -> None:
     def make() -> weakref.ref[type]:
         class Local(ImplicitValue): ...

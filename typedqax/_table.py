@@ -138,6 +138,11 @@ def _checked_parts(name: object, parts: tuple[object, ...]) -> tuple[Rule | Hand
             f"the first argument of HandlerTable is its name, a string; got {type(name).__name__}"
         )
     for part in parts:
+        if isinstance(part, (list, tuple, set, frozenset)):
+            raise TypedQaxError(
+                f"table {name!r} is made of rules and tables, each an argument of its own; got a "
+                f"{type(part).__name__} of {len(part)}. Unpack it: HandlerTable({name!r}, *rules)"
+            )
         if not isinstance(part, (Rule, HandlerTable)):
             called = getattr(part, "__name__", None) or type(part).__name__
             raise TypedQaxError(
