@@ -385,6 +385,10 @@ RESULTS: dict[str, tuple[Any, str]] = {
     "number": (1.5, "returned 1.5; an array is due.\n  Return an array of the result's shape"),
     "tuple": ((SAME,), "returned a tuple of 1; an array is due.\n  `neg` has one result."),
     "list": ([SAME], "returned a list of 1; an array is due.\n  `neg` has one result."),
+    "the class of DECLINE": (
+        tq.Declined,
+        "an array is due.\n  It is the class of what declines: did you mean typedqax.DECLINE?",
+    ),
     "string": ("s", "returned 's'; an array is due."),
     "generator": (iter(()), "returned an object of type tuple_iterator; an array is due."),
 }

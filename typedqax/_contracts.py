@@ -28,6 +28,7 @@ from typedqax._annotations import (
     result_patterns,
 )
 from typedqax._aval import aval_of, batch_shape, describe, field_layouts, is_array_like
+from typedqax._declined import Declined
 from typedqax._dispatch import Candidate
 from typedqax._errors import ContractError
 from typedqax._handler import Handler
@@ -401,6 +402,8 @@ def _as_array(subject: str, primitive: Primitive, item: Any) -> Any:
     advice = ""
     if item is None:
         advice = "Return the array; to decline the call, return typedqax.DECLINE."
+    elif item is Declined:
+        advice = "It is the class of what declines: did you mean typedqax.DECLINE?"
     elif isinstance(item, (list, tuple)) and not primitive.multiple_results:
         advice = f"`{primitive.name}` has one result."
     elif isinstance(item, (bool, int, float, complex)):
