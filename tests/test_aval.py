@@ -92,7 +92,8 @@ def test_a_given_shape_must_be_a_shape() -> None:
 
 
 def test_a_given_shape_of_one_number_is_told_to_be_a_tuple() -> None:
-    with pytest.raises(TypeError, match=r"^Bare\(shape=3\)"):
+    said = r"^Bare\(shape=3\): a shape is a tuple of sizes, here shape=\(3,\)$"
+    with pytest.raises(TypeError, match=said):
         Bare(shape=3, dtype=jnp.float32)  # type: ignore[arg-type]  # that is the mistake
 
 

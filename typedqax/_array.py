@@ -687,11 +687,23 @@ def _give_shape(value: ImplicitValue, shape: Sequence[int] | None) -> None:
     try:
         canonical = _jax.canonical_shape(shape)
     except TypeError as error:
-        raise TypeError(f"{type(value).__name__}(shape={shape!r}): {error}") from error
+        # A size by itself is known by JAX's taking it for the only axis: symbolic ones too.
+        axes = _one_axis(shape)
+        said = error if axes is None else f"a shape is a tuple of sizes, here shape={axes}"
+        raise TypeError(f"{type(value).__name__}(shape={shape!r}): {said}") from error
     if EXTENT in value.__dict__:
         value.__dict__[EXTENT] = _extent(value, canonical)
     else:
         value.__dict__["_given_shape"] = canonical
+
+
+def _one_axis(size: Any) -> str | None:
+    """The shape that has one axis of this size, as it is written; None where it is no size."""
+    try:
+        (axis,) = _jax.canonical_shape((size,))
+    except TypeError:
+        return None
+    return f"({axis},)"
 
 
 def _as_dtype(value: ImplicitValue, dtype: DTypeLike | None) -> Any:
