@@ -485,8 +485,27 @@ def test_a_clean_package_is_a_success(
         ),
         pytest.param(
             ["check", "some/rules.py"],
-            "typedqax: 'some/rules.py' is no module's name; is it 'some.rules'?",
+            "typedqax: 'some/rules.py' is no module's name; did you mean 'some.rules'?\n",
             id="path",
+        ),
+        pytest.param(
+            ["check", "./some/"],
+            "typedqax: './some/' is no module's name; did you mean 'some'?\n",
+            id="folder",
+        ),
+        pytest.param(
+            ["check", "../some"], "typedqax: '../some' is no module's name\n", id="not below"
+        ),
+        pytest.param(
+            ["check", "colorsys.py"],
+            "typedqax: there is no module 'colorsys.py'; did you mean 'colorsys'?\n",
+            id="file of a module",
+        ),
+        pytest.param(
+            ["check", "not_there_at_all.py"],
+            "typedqax: there is no package or module 'not_there_at_all' on the path; "
+            "did you mean 'not_there_at_all'?\n",
+            id="file of no module",
         ),
     ],
 )

@@ -417,7 +417,7 @@ def check_packages(*names: str) -> Checked:
             for module, failure in _imported(name):
                 modules.add(module)
                 if isinstance(failure, ModuleNotFoundError) and failure.name == name:
-                    raise WrongUsageError(f"there is no module {name!r}")
+                    raise WrongUsageError(f"there is no module {name!r}{_meant(name)}")
                 if failure is not None:
                     found.add(_of_failure(module, failure))
         found.update(check(*roots))
@@ -428,11 +428,18 @@ def check_packages(*names: str) -> Checked:
 
 def _must_exist(name: str) -> None:
     if not all(part.isidentifier() for part in name.split(".")):
-        hint = name.removesuffix(".py").strip("/").replace("/", ".")
-        raise WrongUsageError(f"{name!r} is no module's name; is it {hint!r}?")
+        raise WrongUsageError(f"{name!r} is no module's name{_meant(name)}")
     top = name.partition(".")[0]
     if top not in sys.modules and importlib.util.find_spec(top) is None:
-        raise WrongUsageError(f"there is no package or module {top!r} on the path")
+        raise WrongUsageError(f"there is no package or module {top!r} on the path{_meant(name)}")
+
+
+def _meant(name: str) -> str:
+    """A question whether a module was meant, where `name` is that of a file or folder."""
+    parts = name.removesuffix(".py").replace("\\", "/").strip("/").split("/")
+    hint = ".".join(part for part in parts if part != ".").removesuffix(".__init__")
+    usable = hint != name and all(part.isidentifier() for part in hint.split("."))
+    return f"; did you mean {hint!r}?" if usable else ""
 
 
 def _imported(name: str) -> Iterator[tuple[str, BaseException | None]]:
