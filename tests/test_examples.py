@@ -12,9 +12,6 @@ from typing import Any
 
 import pytest
 
-# Together: they share what is slow to make.
-pytestmark = pytest.mark.xdist_group("examples")
-
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 SHORT = ["--steps", "3", "--rank", "2"]

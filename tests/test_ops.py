@@ -25,9 +25,6 @@ import typedqax as tq
 from typedqax import ops
 from typedqax.ops import _facts, _generate, _generated
 
-# Together: they share what is slow to make.
-pytestmark = pytest.mark.xdist_group("ops")
-
 PUBLIC = sorted(name for name in dir(primitives) if name.endswith("_p"))
 
 

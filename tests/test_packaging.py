@@ -14,9 +14,6 @@ from pathlib import Path
 
 import pytest
 
-# Together: they share what is slow to make.
-pytestmark = pytest.mark.xdist_group("wheel")
-
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 USER = ROOT / "tests" / "static" / "user_package"

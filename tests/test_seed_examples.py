@@ -37,9 +37,6 @@ import typedqax as qax
 from typedqax import ops
 from typedqax._installed import installed_now
 
-# Together: they share what is slow to make.
-pytestmark = pytest.mark.xdist_group("seeds")
-
 EXAMPLES = Path(__file__).parent / "seed_examples"
 
 

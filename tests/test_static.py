@@ -28,9 +28,6 @@ from typing import Literal, TypeAlias
 
 import pytest
 
-# Together: they share what is slow to make.
-pytestmark = pytest.mark.xdist_group("checkers")
-
 ROOT = Path(__file__).resolve().parent.parent
 STATIC = ROOT / "tests" / "static"
 FILES = sorted(STATIC.rglob("*.py"))

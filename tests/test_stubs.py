@@ -7,11 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-# Together: they share what is slow to make.
-pytestmark = pytest.mark.xdist_group("checkers")
-
 ROOT = Path(__file__).parent.parent
 STUBS = ROOT / "stubs"
 
