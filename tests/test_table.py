@@ -44,6 +44,7 @@ from tests.handler_kit import (
     operand,
     rule,
 )
+from typedqax import _ranking
 from typedqax._declined import Declined
 from typedqax._errors import (
     AmbiguityError,
@@ -64,7 +65,8 @@ from typedqax._installed import (
     recheck_class,
     uninstall,
 )
-from typedqax._rule import Rule, Target
+from typedqax._relations import is_subset
+from typedqax._rule import Entry, Rule, Target
 from typedqax._signature import Dense, Operand
 from typedqax._table import HandlerTable
 from typedqax._value import ImplicitValue
@@ -685,6 +687,40 @@ def test_a_table_of_commutative_handlers_is_as_brute_force_finds(data: st.DataOb
     handlers = [h for h in handlers if all(kind.dtypes == EVERY for kind in h.kinds)]
     if handlers:
         judge(handlers, data.draw(st.permutations(handlers)), "and")
+
+
+def test_the_brute_force_catches_precedence_that_only_breaks_ties(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def specific_first(entries: Sequence[Entry], relations: object) -> list[Entry]:
+        def narrower_than(entry: Entry) -> int:
+            return sum(
+                is_subset(entry.signature, other.signature)
+                for other in entries
+                if other is not entry
+            )
+
+        return sorted(entries, key=lambda entry: (-narrower_than(entry), -entry.precedence))
+
+    narrow, wide = next(
+        (a, b)
+        for a, b in itertools.permutations(
+            [
+                Made(place, kind, kind, place, declines=False, both=False)
+                for kind in KINDS
+                for place in (0, 1)
+            ],
+            2,
+        )
+        if (a.name, b.name) == ("h0", "h1")
+        and a.points.any()
+        and (a.points <= b.points).all()
+        and (a.points != b.points).any()
+    )
+    assert judge([narrow, wide], [wide, narrow], "dot_general")
+    monkeypatch.setattr(_ranking, "_in_order", specific_first)
+    with pytest.raises(AssertionError):
+        judge([narrow, wide], [wide, narrow], "dot_general")
 
 
 def test_the_brute_force_sees_both_outcomes() -> None:
