@@ -187,3 +187,34 @@ def test_an_annotation_of_materialize_that_promises_nothing_is_no_crash() -> Non
             return self.x  # type: ignore[return-value]  # as above
 
     assert tq.materialize(Declining(jnp.ones(2))).tolist() == [1.0, 1.0]
+
+
+def test_a_class_that_was_defined_anew_makes_nothing_ambiguous() -> None:
+    class Left(tq.ImplicitArray):
+        a: tq.ArrayValue
+
+        def materialize(self) -> Array:
+            return self.a
+
+    class Right(tq.ImplicitArray):
+        b: tq.ArrayValue
+
+        def materialize(self) -> Array:
+            return self.b
+
+    def define(*bases: type) -> type:
+        return type("Joined", bases, {"__module__": __name__, "__qualname__": "Joined"})
+
+    def left(x: Left, /) -> Array:
+        return x.a
+
+    def right(x: Right, /) -> Array:
+        return x.b
+
+    joined = define(Left, Right)
+    with pytest.raises(tq.AmbiguityError, match="Joined"):
+        tq.HandlerTable("clash", ops.neg.to(left), ops.neg.to(right))
+    mended = define(Left)
+    assert issubclass(joined, Right)
+    assert not issubclass(mended, Right)
+    tq.HandlerTable("clash", ops.neg.to(left), ops.neg.to(right))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from typedqax._signature import Signature
+from typedqax._signature import Signature, subclasses
 
 
 def bits(mask: int) -> Iterator[int]:
@@ -127,8 +127,7 @@ def _cone(root: type) -> frozenset[type]:
     cone: set[type] = {root}
     todo: list[type] = [root]
     while todo:
-        derived: list[type] = type.__subclasses__(todo.pop())
-        for cls in derived:
+        for cls in subclasses(todo.pop()):
             if cls not in cone:
                 cone.add(cls)
                 todo.append(cls)

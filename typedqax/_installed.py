@@ -12,7 +12,7 @@ from typing import TypeAlias
 from typedqax._collecting import is_collecting
 from typedqax._errors import AmbiguityError, TypedQaxError, refusal
 from typedqax._origin import Origin, Place
-from typedqax._ranking import Ranking, note_joining_class, rank
+from typedqax._ranking import Ranking, note_joining_class, rank, supersede
 from typedqax._table import (
     Entry,
     HandlerTable,
@@ -221,6 +221,7 @@ def recheck_class(cls: type) -> None:
     Raises:
         AmbiguityError: it does; names the class.
     """
+    supersede(cls)
     if not _joins(cls):
         return
     note_joining_class(cls)

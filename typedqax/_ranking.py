@@ -100,6 +100,18 @@ def note_joining_class(cls: type) -> None:
     _joined.append(weakref.ref(cls))
 
 
+def supersede(cls: type) -> None:
+    """Let what has just been defined take the place of an earlier class that joined two.
+
+    A notebook cell that is run again, or a reload, leaves the class of its first run behind, which
+    would make handlers ambiguous that no call can be.
+    """
+    name = (cls.__module__, cls.__qualname__)
+    for earlier in _joined_since(0):
+        if earlier is not cls and (earlier.__module__, earlier.__qualname__) == name:
+            earlier._superseded = True  # type: ignore[attr-defined]  # read by subclasses()
+
+
 def _joined_since(count: int) -> list[type]:
     return [cls for cls in (each() for each in _joined[count:]) if cls is not None]
 

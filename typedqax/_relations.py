@@ -29,6 +29,7 @@ from typedqax._signature import (
     Parameter,
     Signature,
     shown_class,
+    subclasses,
 )
 
 MOST_EXTRA_OPERANDS = 5
@@ -72,8 +73,7 @@ class Universe:
         seen: set[type] = set()
         pending = list(first)
         while pending:
-            subclasses: list[type] = type.__subclasses__(pending.pop())
-            for sub in subclasses:
+            for sub in subclasses(pending.pop()):
                 if sub not in seen:
                     seen.add(sub)
                     known.setdefault(mentioned.intersection(sub.__mro__), sub)

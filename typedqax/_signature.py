@@ -16,6 +16,12 @@ class Dense:
     """What every operand that is not implicit is dispatched as."""
 
 
+def subclasses(cls: type) -> list[type]:
+    """The classes derived from `cls` directly, without those that were defined anew since."""
+    derived: list[type] = type.__subclasses__(cls)
+    return [each for each in derived if not each.__dict__.get("_superseded", False)]
+
+
 # The marker class of all implicit arrays is shown by the name that users know.
 _SHOWN = {"Dense": "Array", "ImplicitValue": "ImplicitArray"}
 
