@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import pickle
+import pydoc
 import subprocess
 import sys
 import typing
@@ -39,6 +40,156 @@ class Box(tq.ImplicitArray, materialization="error"):
 
 def box(*shape: int) -> Box:
     return Box(jnp.array(np.arange(1.0, 1 + np.prod(shape), dtype=np.float32).reshape(shape)))
+
+
+# --- names that are no ops -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("dot_genral", "; did you mean ops.dot_general"),
+        ("matmul", ", since matmul is no primitive: JAX computes it by ops.dot_general"),
+        ("power", ", since power is no primitive: JAX computes it by ops.pow"),
+        ("add_p", "; the op of that primitive is ops.add"),
+        ("and", "; the op of that primitive is ops.and_"),
+        ("elementwise", "; did you mean ops.elementwise_"),
+        ("quxquux", "; dir(typedqax.ops) lists the names"),
+    ],
+)
+def test_a_name_that_is_no_op_is_told_which_op_was_meant(name: str, text: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(ops, name)
+    assert str(caught.value).startswith(f"typedqax.ops has no {name!r}{text}")
+    assert not hasattr(ops, name)
+
+
+def test_what_python_asks_of_modules_is_simply_not_there() -> None:
+    with pytest.raises(AttributeError, match=r"^typedqax\.ops has no '__wrapped__'$"):
+        ops.__wrapped__  # type: ignore[attr-defined]  # what is tested  # noqa: B018
+
+
+ONE: Any = np.ones((2, 2), np.float32)
+WHOLE: Any = np.ones((2, 2), np.int32)
+
+
+def _primitives_in(jaxpr: Jaxpr) -> Iterator[str]:
+    for eqn in jaxpr.eqns:
+        yield eqn.primitive.name
+        for value in eqn.params.values():
+            for each in value if isinstance(value, (tuple, list)) else (value,):
+                inner = each.jaxpr if isinstance(each, ClosedJaxpr) else each
+                if isinstance(inner, Jaxpr):
+                    yield from _primitives_in(inner)
+
+
+def _custom(wrap: Any) -> Callable[..., Any]:
+    function = wrap(jnp.sin)
+    if wrap is jax.custom_jvp:
+        function.defjvp(lambda x, t: (x, t))
+    if wrap is jax.custom_vjp:
+        function.defvjp(lambda x: (x, x), lambda _, t: (t,))
+    return lambda x: function(x)
+
+
+HOW_CALLED: dict[str, Callable[[], Any]] = {
+    "around": lambda: jnp.around(ONE),
+    "argsort": lambda: jnp.argsort(ONE),
+    "arange": lambda: jnp.arange(3),
+    "astype": lambda: jnp.astype(ONE, jnp.int32),
+    "batch_matmul": lambda: lax.batch_matmul(ONE[None], ONE[None]),
+    "broadcast_to": lambda: jnp.broadcast_to(ONE, (3, 2, 2)),
+    "broadcasted_iota": lambda: lax.broadcasted_iota(jnp.int32, (3,), 0),
+    "checkpoint": lambda: jax.checkpoint(jnp.sin)(ONE),
+    "clip": lambda: jnp.clip(ONE, 0, 1),
+    "concat": lambda: jnp.concat([ONE, ONE]),
+    "conjugate": lambda: jnp.conjugate(ONE + 1j),
+    "conv": lambda: lax.conv(ONE[None, None], ONE[None, None], (1, 1), "SAME"),
+    "conv_with_general_padding": lambda: lax.conv_with_general_padding(
+        ONE[None, None], ONE[None, None], (1, 1), "SAME", None, None
+    ),
+    "custom_jvp": lambda: _custom(jax.custom_jvp)(ONE),
+    "custom_vjp": lambda: _custom(jax.custom_vjp)(ONE),
+    "einsum": lambda: jnp.einsum("ij,jk", ONE, ONE),
+    "expand_dims": lambda: jnp.expand_dims(ONE, 0),
+    "fori_loop": lambda: lax.fori_loop(0, jnp.sum(WHOLE), lambda _, x: x, ONE),
+    "full": lambda: jnp.full((3,), 1.0),
+    "full_like": lambda: jnp.full_like(ONE, 1.0),
+    "map": lambda: lax.map(jnp.sin, ONE),
+    "matvec": lambda: jnp.matvec(ONE, ONE[0]),
+    "moveaxis": lambda: jnp.moveaxis(ONE, 0, 1),
+    "ones": lambda: jnp.ones(3),
+    "permute_dims": lambda: jnp.permute_dims(ONE, (1, 0)),
+    "ravel": lambda: jnp.ravel(ONE),
+    "relu": lambda: jax.nn.relu(ONE),
+    "select": lambda: lax.select(ONE > 0, ONE, ONE),
+    "sigmoid": lambda: jax.nn.sigmoid(ONE),
+    "swapaxes": lambda: jnp.swapaxes(ONE, 0, 1),
+    "switch": lambda: lax.switch(WHOLE[0, 0] + jnp.sum(WHOLE), [jnp.sin, jnp.cos], ONE),
+    "take": lambda: jnp.take(ONE, WHOLE),
+    "take_along_axis": lambda: jnp.take_along_axis(ONE, WHOLE, 0),
+    "tril": lambda: jnp.tril(ONE),
+    "triu": lambda: jnp.triu(ONE),
+    "where": lambda: jnp.where(ONE > 0, ONE, ONE),
+    "while_loop": lambda: lax.while_loop(lambda x: jnp.all(x < 0), lambda x: x, ONE),
+    "zeros": lambda: jnp.zeros(3),
+}
+
+
+def _called(name: str) -> Callable[[], Any]:
+    """A call of the function of JAX that has this name."""
+    if name in HOW_CALLED:
+        return HOW_CALLED[name]
+    function = getattr(jnp, name)
+
+    def call() -> Any:
+        for operands in ((WHOLE, WHOLE), (WHOLE,), (ONE, ONE), (ONE,)):
+            whole = operands[0] is WHOLE
+            if whole and not any(part in name for part in ("shift", "bitwise", "invert")):
+                continue
+            try:
+                return function(*operands)
+            except TypeError:
+                continue
+        raise AssertionError(name)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("op", "name"),
+    [(op, name) for op, names in ops._COMPUTE.items() for name in names.split()],
+)
+def test_the_op_that_is_named_computes_the_function(op: str, name: str) -> None:
+    primitive: Any = getattr(ops, op)
+    assert primitive.name in set(_primitives_in(jax.make_jaxpr(_called(name))().jaxpr))
+    assert not hasattr(ops, name)
+
+
+# --- what ops say of themselves ------------------------------------------------------------------
+
+
+def test_an_op_s_own_doc_says_what_it_computes_and_its_params() -> None:
+    assert ops.dot_general.__doc__ == (
+        "Product of two arrays, summed over contracting axes, batch axes apart.\n\n"
+        "An op of two operands.\n"
+        "Params: dimension_numbers, out_sharding, precision, preferred_element_type."
+    )
+    assert "In a jaxpr it is `while`." in str(ops.while_.__doc__)
+    assert str(ops.neg.__doc__).endswith("Params: none.")
+    assert repr(ops.dot_general) == "ops.dot_general"
+
+
+def test_help_for_an_op_shows_its_own_doc() -> None:
+    shown = pydoc.plain(pydoc.render_doc(ops.dot_general))
+    assert ops.dot_general.doc in shown
+    assert "Params: dimension_numbers" in shown
+
+
+def test_classes_of_ops_keep_their_docs() -> None:
+    assert ops.BinaryOp.__doc__ == "An op of two operands."
+    assert str(ops.AnyOp.__doc__).startswith("One primitive of JAX.")
+    assert "An op of two operands." in pydoc.plain(pydoc.render_doc(ops.BinaryOp))
 
 
 # --- what ops say of primitives ------------------------------------------------------------------

@@ -3,11 +3,15 @@
 ops.dot_general.to(matmul)          # the rule that `matmul` computes dot_general
 (ops.mul | ops.div).to(scale)       # a group's handler is given the op first
 ops.transpose.bind(x, permutation=(1, 0))
+
+`dir(ops)` lists the names and `ops.listed()` gives the ops. `ops.dot_general.params` are the names
+of its params, and `help(ops.dot_general)` says what it computes.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import difflib
+from typing import TYPE_CHECKING, Final
 
 from typedqax._jax import Primitive
 from typedqax._rule import Target
@@ -236,6 +240,89 @@ structural: Final[UnaryGroup[...]] = UnaryGroup[...](
 
 any_primitive: Final = _EveryOp("ops.any_primitive", *_listed)
 """What to do before an implicit array is materialized, whatever the primitive."""
+
+_COMPUTE: Final = {
+    "abs": "absolute fabs",
+    "acos": "arccos",
+    "acosh": "arccosh",
+    "and_": "bitwise_and logical_and",
+    "asin": "arcsin",
+    "asinh": "arcsinh",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "atanh": "arctanh",
+    "broadcast_in_dim": "broadcast_to expand_dims full full_like ones ones_like zeros zeros_like",
+    "concatenate": "append concat",
+    "cond": "switch",
+    "conj": "conjugate",
+    "conv_general_dilated": "conv conv_with_general_padding",
+    "convert_element_type": "astype",
+    "custom_jvp_call": "custom_jvp",
+    "custom_vjp_call": "custom_vjp",
+    "div": "divide true_divide",
+    "dot_general": "batch_matmul dot einsum inner matmul matvec tensordot vdot vecdot",
+    "eq": "equal",
+    "gather": "take take_along_axis",
+    "ge": "greater_equal",
+    "gt": "greater",
+    "iota": "arange broadcasted_iota",
+    "is_finite": "isfinite",
+    "le": "less_equal",
+    "logistic": "sigmoid",
+    "lt": "less",
+    "max": "clip maximum relu",
+    "min": "minimum",
+    "mul": "multiply outer",
+    "ne": "isnan not_equal",
+    "neg": "negative",
+    "not_": "bitwise_not invert logical_not",
+    "or_": "bitwise_or logical_or",
+    "pow": "float_power power",
+    "reduce_and": "all",
+    "reduce_max": "amax",
+    "reduce_min": "amin",
+    "reduce_or": "any",
+    "reduce_prod": "prod",
+    "reduce_sum": "average mean sum",
+    "rem": "fmod mod remainder",
+    "remat": "checkpoint",
+    "reshape": "ravel",
+    "rev": "flip fliplr flipud",
+    "round": "around rint",
+    "scan": "map",
+    "select_n": "select tril triu where",
+    "shift_left": "bitwise_left_shift left_shift",
+    "shift_right_arithmetic": "bitwise_right_shift right_shift",
+    "sort": "argsort",
+    "sub": "subtract",
+    "transpose": "matrix_transpose moveaxis permute_dims swapaxes",
+    "while_": "fori_loop while_loop",
+    "xor": "bitwise_xor logical_xor",
+}
+"""By op, functions of JAX that have another name than the op that computes them."""
+
+if not TYPE_CHECKING:  # for a type checker, a name that is not here stays a mistake
+
+    def __getattr__(name: str) -> object:
+        """Say which op was meant."""
+        raise AttributeError(f"typedqax.ops has no {name!r}{_meant(name)}", name=name)
+
+
+def _meant(name: str) -> str:
+    """Which op it is that `name` means in JAX, or which names are like it."""
+    if name.startswith("_"):  # what Python itself asks for
+        return ""
+    same = find(name.removesuffix("_p"))
+    if same is not None:
+        return f"; the op of that primitive is {same!r}"
+    computing = next((op for op, names in _COMPUTE.items() if name in names.split()), None)
+    if computing is not None:
+        return f", since {name} is no primitive: JAX computes it by ops.{computing}"
+    near = difflib.get_close_matches(name, __all__, n=3)
+    if not near:
+        return "; dir(typedqax.ops) lists the names"
+    return f"; did you mean {' or '.join(f'ops.{each}' for each in near)}?"
+
 
 # Errors, reprs and pickles show the names that users import.
 for _name in __all__:

@@ -73,6 +73,23 @@ class Facts(TypedDict):
     path: NotRequired[str]
 
 
+class _Doc:
+    """`__doc__` of a class of ops and of each op: of an op, what it computes and its params."""
+
+    __slots__ = ("_of_class",)
+
+    def __init__(self, of_class: str | None) -> None:
+        self._of_class = of_class
+
+    def __get__(self, op: AnyOp | None, owner: type) -> str | None:
+        if op is None:
+            return self._of_class
+        params = ", ".join(op.params)
+        known = "" if op.name == op.attribute else f" In a jaxpr it is `{op.name}`."
+        kind = (self._of_class or owner.__name__).partition("\n")[0]
+        return f"{op.doc}\n\n{kind}{known}\nParams: {params or 'none'}."
+
+
 class AnyOp:
     """One primitive of JAX.
 
@@ -102,6 +119,10 @@ class AnyOp:
     doc: str
     arity: int | None = None
     multiple_results: bool = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__doc__ = _Doc(cls.__doc__)  # type: ignore[assignment]  # it is a str when asked for
 
     def __init__(
         self,
