@@ -95,8 +95,8 @@ def check_handlers(
         >>> import jax.numpy as jnp, typedqax as tq
         >>> from typedqax.arrays import EYE, Eye
         >>> from typedqax.testing import check_handlers
-        >>> check_handlers(Eye, [Eye(3)], handlers=EYE).unreached
-        ()
+        >>> check_handlers(Eye, [Eye(3)], handlers=EYE).calls > 0
+        True
     """
     instances = list(examples)
     for instance in instances:
