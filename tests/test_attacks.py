@@ -34,7 +34,8 @@ class Scaled(tq.ImplicitArray, materialization="allow"):
 
     def materialize(self) -> Array:
         half = self.x / 2 if isinstance(self.s, float) else self.x // 2
-        return (half * self.s).astype(jnp.float32)
+        scaled: Array = (half * self.s).astype(jnp.float32)
+        return scaled
 
 
 class Angle(tq.ImplicitArray, materialization="allow"):
