@@ -154,10 +154,11 @@ def test_equal_auxiliary_data_is_the_same_tree_to_jit() -> None:
     assert len(traced) == 2
 
 
-def test_auxiliary_data_is_the_given_shape_the_given_dtype_and_the_aux_fields() -> None:
+def test_auxiliary_data_is_what_was_given_what_tells_equals_apart_and_the_aux_fields() -> None:
     assert auxiliary_data(Pair(jnp.ones(3), "n", shape=(3,), dtype=jnp.float32)) == (
         (3,),
         np.dtype("float32"),
+        None,  # the aux field is of the type that the class met first
         "n",
     )
 
