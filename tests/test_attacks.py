@@ -142,6 +142,19 @@ def test_a_handler_that_defers_inside_a_transformation_is_named() -> None:
         tq.use_implicit_args(lambda b, y: b * y, handlers=table)(Box(jnp.ones(3)), jnp.ones(3))
 
 
+def test_a_recursion_of_the_user_s_own_in_a_handler_stays_what_it_is() -> None:
+    def endless(depth: int) -> int:
+        return endless(depth + 1) + 1
+
+    def neg(box: Box, /) -> Box:
+        endless(0)
+        return box
+
+    table = tq.HandlerTable("own", ops.neg.to(neg))
+    with pytest.raises(RecursionError):
+        tq.use_implicit_args(lambda box: -box, handlers=table)(Box(jnp.ones(3)))
+
+
 def test_a_result_of_another_dtype_is_said_to_be_one() -> None:
     def neg(x: Float[Vector, "n"], /) -> Int[Vector, "n"]:
         return x

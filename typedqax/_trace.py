@@ -450,9 +450,10 @@ class Call:
             with _jax.under(trace if nested else trace.parent):
                 result = function(*first, *values, **params)
         except RecursionError as error:
-            if len(_frames.stack) > 1:
-                raise
-            raise self._endless(candidate) from error
+            # A recursion of the user's own, inside one handler, is nothing to explain away.
+            if any(frame.entry is candidate.entry for frame in _frames.stack[:-1]):
+                raise self._endless(candidate) from error
+            raise
         finally:
             _frames.stack.pop()
         return lower(result, trace.run) if nested else _lower_result(result, trace.run)
