@@ -115,11 +115,12 @@ def primitive_at(path: str) -> Primitive:
 
 def canonicalize(value: Any) -> Any:
     """`value` as JAX passes it to a primitive (python scalars become typed literals)."""
-    return _dtypes.canonicalize_value(value)
+    # Before JAX 0.10.2, tracers are left to `bind`.
+    return value if isinstance(value, Tracer) else _dtypes.canonicalize_value(value)
 
 
 BIND_CANONICALIZES: bool = hasattr(_dtypes, "register_canonicalize_value_handler")
-"""Whether `bind` canonicalizes every operand, ours too; before JAX 0.10.1 only numbers."""
+"""Whether `bind` canonicalizes every operand, ours too; before JAX 0.10.2 only numbers."""
 
 
 def register_canonicalizer(cls: type, canonicalize_value: Callable[[Any], Any]) -> None:
