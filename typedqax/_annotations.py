@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast, get
 import jax
 import numpy as np
 from beartype.vale import Is
+from jax.core import Tracer
 from jaxtyping import AbstractArray, AbstractDtype, Shaped
 
 from typedqax._declined import Declined
@@ -143,7 +144,7 @@ _CLASSES = (
 )
 
 
-def _unaliased(annotation: object) -> object:
+def _unaliased(annotation: Any) -> object:
     """What a type alias or a NewType stands for."""
     while True:
         if hasattr(annotation, "__value__") and type(annotation).__name__ == "TypeAliasType":
@@ -213,7 +214,7 @@ def _classes(cls: Any, array: frozenset[type]) -> frozenset[type]:
     if isinstance(cls, type) and issubclass(cls, ImplicitValue):
         return frozenset({dispatch_root(cls)})
     if isinstance(cls, type):
-        if issubclass(cls, jax.core.Tracer):
+        if issubclass(cls, Tracer):
             raise AnnotationError(
                 "Tracer is never dispatched on: a traced operand is normalised to Array",
                 "annotate Array (jax.Array)",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, overload
 
 import jax
 import numpy as np
+from jax.core import ShapedArray, Tracer
 from jax.typing import DTypeLike
 from typing_extensions import TypedDict, TypeIs, Unpack, dataclass_transform
 
@@ -214,8 +215,8 @@ class ImplicitArray(ImplicitValue, _Dataclass, _ArrayBase, ABC):
 
     if TYPE_CHECKING:
         # Keyword arguments of every constructor.
-        shape: _ShapeProperty = dataclasses.field(kw_only=True, default=_GIVEN)
-        dtype: _DtypeProperty = dataclasses.field(kw_only=True, default=_GIVEN)
+        shape: _ShapeProperty = dataclasses.field(kw_only=True, default=_GIVEN)  # pyright: ignore[reportIncompatibleMethodOverride]  # settable, where jax.Array's is not
+        dtype: _DtypeProperty = dataclasses.field(kw_only=True, default=_GIVEN)  # pyright: ignore[reportIncompatibleMethodOverride]  # the same
     else:
         shape = _ShapeProperty()
         dtype = _DtypeProperty()
@@ -223,6 +224,7 @@ class ImplicitArray(ImplicitValue, _Dataclass, _ArrayBase, ABC):
     # --- definition ---
 
     if not TYPE_CHECKING:
+        __hash__ = None  # arrays compare by element
 
         def __init_subclass__(
             cls,
@@ -285,7 +287,7 @@ class ImplicitArray(ImplicitValue, _Dataclass, _ArrayBase, ABC):
             shape = self.__dict__.get("_given_shape")
             return None if shape is None else batch_shape(self) + tuple(shape)
         extent = self.__dict__.get(EXTENT)
-        computes = not getattr(type(self).compute_shape, "_is_base_default", False)
+        computes = type(self).compute_shape is not ImplicitValue.compute_shape
         return None if computes or extent is None else tuple(extent.shape[:-1])
 
     @property
@@ -296,19 +298,8 @@ class ImplicitArray(ImplicitValue, _Dataclass, _ArrayBase, ABC):
     def _materialize_under_trace(self) -> Any:
         return materialize_under_trace(self)
 
-    def compute_shape(self) -> tuple[int, ...]:
-        """The shape, from fields without batch axes; for a subclass to define."""
-        raise NotImplementedError(f"{type(self).__name__} does not define compute_shape")
-
-    def compute_dtype(self) -> DTypeLike:
-        """The dtype, from the fields; for a subclass to define."""
-        raise NotImplementedError(f"{type(self).__name__} does not define compute_dtype")
-
-    compute_shape._is_base_default = True  # type: ignore[attr-defined]  # read by derive()
-    compute_dtype._is_base_default = True  # type: ignore[attr-defined]  # read by derive()
-
     @property
-    def aval(self) -> jax.core.ShapedArray:
+    def aval(self) -> ShapedArray:
         """The abstract value it stands for: shape and dtype, never weakly typed."""
         return aval_of(self)
 
@@ -472,7 +463,6 @@ for _name in (*_OPERATORS, *_METHODS):
     setattr(ImplicitArray, _name, _method(_name))
 for _name in _PROPERTIES:
     setattr(ImplicitArray, _name, _property(_name))
-ImplicitArray.__hash__ = None  # type: ignore[assignment]  # arrays compare by element
 
 
 class _IndexUpdates:
@@ -594,9 +584,9 @@ def _construction(init: Callable[..., None], *, takes_shape: bool) -> Callable[.
         if outermost:
             _complete(self)
 
-    construct._is_written = not takes_shape  # type: ignore[attr-defined]  # read by subclasses
+    construct.__dict__["_is_written"] = not takes_shape  # read by subclasses
     if takes_shape:
-        construct.__signature__ = _with_shape_and_dtype(init)  # type: ignore[attr-defined]  # read by inspect
+        construct.__dict__["__signature__"] = _with_shape_and_dtype(init)  # read by inspect
     return construct
 
 
@@ -647,9 +637,7 @@ def _complete(value: Any) -> None:
 def _check_auxiliary(cls: type, name: str, value: Any) -> None:
     leaves = jax.tree.leaves(value, is_leaf=is_value) if isinstance(value, tuple) else [value]
     held = [
-        leaf
-        for leaf in leaves
-        if isinstance(leaf, (jax.Array, np.ndarray, ImplicitValue, jax.core.Tracer))
+        leaf for leaf in leaves if isinstance(leaf, (jax.Array, np.ndarray, ImplicitValue, Tracer))
     ]
     if held:
         what = "an implicit array" if isinstance(held[0], ImplicitValue) else "an array"

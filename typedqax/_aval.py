@@ -64,7 +64,7 @@ def field_layouts(cls: type[ImplicitValue]) -> Mapping[str, FieldLayout]:
                 raise _field_error(cls, name, str(error)) from error
             rank = None if patterns is None else event_rank(patterns)
             layouts[name] = FieldLayout(patterns, rank)
-        cls._field_layouts = layouts  # type: ignore[attr-defined]  # memo of the class
+        cls._field_layouts = layouts
     return layouts
 
 
@@ -195,7 +195,7 @@ def _leaf_key(leaf: Any) -> Any:
 
 def _new_memo(cls: type[ImplicitValue]) -> dict[Any, Seen]:
     memo: dict[Any, Seen] = {}
-    cls._seen = memo  # type: ignore[attr-defined]  # memo of the class
+    cls._seen = memo
     return memo
 
 
@@ -461,7 +461,6 @@ def _evaluate(value: ImplicitValue, shadows: dict[str, Any], key: Any) -> Derive
 
 def _overridden(value: ImplicitValue, name: str) -> Any:
     """The method `name` of `value` where its class, not the base, defines it."""
-    method = getattr(type(value), name, None)
-    if method is None or getattr(method, "_is_base_default", False):
+    if getattr(type(value), name) is getattr(ImplicitValue, name):
         return None
     return getattr(value, name)

@@ -359,7 +359,7 @@ def _evaluated(
     value: Any = object.__new__(cls)
     state = value.__dict__
     state["_given_shape"] = state["_given_dtype"] = None
-    for each in fields(cls):  # type: ignore[arg-type]  # implicit classes are dataclasses
+    for each in fields(cls):
         if each.default is not MISSING:
             state[each.name] = each.default
         elif each.default_factory is not MISSING:

@@ -94,7 +94,7 @@ class Comparisons:
 
     def _inside_by_class(self, signature: Signature, over: tuple[int, ...] | None) -> bool:
         """Whether the classes alone show that all that `signature` accepts is of `over`."""
-        if over is None or signature.variadic or len(signature.forms) > 1:
+        if over is None or signature.variadic or len(signature.forms) != 1:
             return False
         if signature.forms[0].least != len(over) or signature.fixed_arity != len(over):
             return False

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 import jax
 import numpy as np
 from beartype.door import is_bearable
+from jax.core import Tracer
 
 from typedqax import _jax
 from typedqax._annotations import (
@@ -161,7 +162,7 @@ def _annotated_fields(
 
 def _new_memo(cls: type[ImplicitValue]) -> dict[Any, Match]:
     memo: dict[Any, Match] = {}
-    cls._accepted_fields = memo  # type: ignore[attr-defined]  # memo of the class
+    cls._accepted_fields = memo
     return memo
 
 
@@ -278,7 +279,7 @@ def _materialize_result(cls: type[ImplicitValue]) -> ResultPattern | None:
                 f"{cls.__name__}.materialize",
                 f"has a return annotation that says no array: {error}.",
             ) from error
-        cls._materialize_result = found  # type: ignore[attr-defined]  # memo of the class
+        cls._materialize_result = found
     result: ResultPattern | None = cls.__dict__["_materialize_result"]
     return result
 
@@ -397,7 +398,7 @@ def _as_list(primitive: Primitive, handler: Handler, result: Any) -> list[Any]:
 def _as_array(subject: str, primitive: Primitive, item: Any) -> Any:
     if is_value(item) or isinstance(item, (jax.Array, np.ndarray, np.generic)):
         return item
-    if isinstance(item, jax.core.Tracer):
+    if isinstance(item, Tracer):
         return item
     advice = ""
     if item is None:

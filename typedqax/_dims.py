@@ -262,7 +262,7 @@ def match_shapes(patterns: Sequence[Dims], shapes: Sequence[Shape]) -> Bindings 
             return None
         for position, wanted in dims.plain:
             size = shape[position]
-            if wanted.__class__ is str:
+            if type(wanted) is str:
                 known = bound.setdefault(wanted, size)
                 if known is not size and known != size:
                     return None

@@ -449,6 +449,7 @@ def explain(function: Callable[P, Any], /) -> Callable[P, Explanation]:
         >>> [line.primitive for line in explanation.materialized]
         ['neg']
     """
+    call: Callable[..., object] = function
 
     def explained(*args: P.args, **kwargs: P.kwargs) -> Explanation:
         leaves, tree = jax.tree.flatten((args, kwargs))
@@ -459,7 +460,7 @@ def explain(function: Callable[P, Any], /) -> Callable[P, Explanation]:
             for index, value in zip(large, values, strict=True):
                 filled[index] = value
             inner_args, inner_kwargs = jax.tree.unflatten(tree, filled)
-            function(*inner_args, **inner_kwargs)
+            call(*inner_args, **inner_kwargs)
 
         with recording() as record, jax.ensure_compile_time_eval():
             jax.eval_shape(run, [leaves[index] for index in large])

@@ -213,7 +213,7 @@ def declaring() -> Iterator[None]:
         )
 
 
-def recheck_class(cls: type) -> None:
+def recheck_class(cls: type[ImplicitValue]) -> None:
     """Ask whether a class that has just been defined makes installed handlers ambiguous.
 
     Only a class that derives from two implicit classes can: it is of both kinds at once.

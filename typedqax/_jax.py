@@ -136,12 +136,12 @@ def register_aval(cls: type, aval_of_value: Callable[[Any], ShapedArray]) -> Non
     _core.pytype_aval_mappings[cls] = aval_of_value
 
 
-_own_caches = jax.make_user_context(None)
+_own_caches: Callable[[object], AbstractContextManager[None]] = jax.make_user_context(None)
 
 
 def without_caches() -> AbstractContextManager[None]:
     """Trace everything anew in the block: nothing that JAX traced before it counts, or after."""
-    return _own_caches(object())  # type: ignore[no-any-return]  # untyped in JAX
+    return _own_caches(object())
 
 
 # --- abstract values -----------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def float_bits(dtype: Any) -> tuple[int, int] | None:
     """The bits of the exponent and of the mantissa of a floating dtype; None of any other."""
     if not _dtypes.issubdtype(dtype, np.floating):
         return None
-    info: Any = _dtypes.finfo(dtype)  # type: ignore[no-untyped-call]  # untyped in JAX
+    info: Any = _dtypes.finfo(dtype)
     return int(info.nexp), int(info.nmant)
 
 

@@ -193,7 +193,7 @@ def policy_for(cls: type, primitive: str, nbytes: int | None) -> Policy:
 
 # --- saying so -----------------------------------------------------------------------------------
 
-_registry: dict[object, object] = {}
+_registry: dict[str | tuple[str, type[Warning], int], int] = {}
 """What Python's own filters have shown: the `__warningregistry__` of all our warnings."""
 
 
@@ -215,7 +215,7 @@ def report(event: Materialization) -> None:
         MaterializationWarning,
         filename="<unknown>" if frame is None else frame.file,
         lineno=0 if frame is None else frame.line,
-        registry=_registry,  # type: ignore[arg-type]  # a dict of Python's own making
+        registry=_registry,
     )
 
 

@@ -13,6 +13,7 @@ from typedqax._candidates import CandidateIndex, bits
 from typedqax._comparison import Comparisons, Relation
 from typedqax._relations import Point
 from typedqax._rule import Entry
+from typedqax._value import ImplicitValue
 
 Pair: TypeAlias = tuple[Entry, Entry]
 
@@ -92,15 +93,15 @@ class Ranking:
 
 # Classes that derive from two implicit classes, weakly, in the order of their definition: only
 # such a class can make handlers share a call that shared none before.
-_joined: list[weakref.ref[type]] = []
+_joined: list[weakref.ref[type[ImplicitValue]]] = []
 
 
-def note_joining_class(cls: type) -> None:
+def note_joining_class(cls: type[ImplicitValue]) -> None:
     """Remember that `cls` joins two implicit classes, so that rankings are looked at again."""
     _joined.append(weakref.ref(cls))
 
 
-def supersede(cls: type) -> None:
+def supersede(cls: type[ImplicitValue]) -> None:
     """Let what has just been defined take the place of an earlier class that joined two.
 
     A notebook cell that is run again, or a reload, leaves the class of its first run behind, which
@@ -109,10 +110,10 @@ def supersede(cls: type) -> None:
     name = (cls.__module__, cls.__qualname__)
     for earlier in _joined_since(0):
         if earlier is not cls and (earlier.__module__, earlier.__qualname__) == name:
-            earlier._superseded = True  # type: ignore[attr-defined]  # read by subclasses()
+            earlier._superseded = True  # read by subclasses()
 
 
-def _joined_since(count: int) -> list[type]:
+def _joined_since(count: int) -> list[type[ImplicitValue]]:
     return [cls for cls in (each() for each in _joined[count:]) if cls is not None]
 
 

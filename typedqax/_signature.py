@@ -55,6 +55,7 @@ class Predicate(Protocol):
 
     def is_valid(self, obj: Any, /) -> bool:
         """Whether the value satisfies it."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -244,8 +244,8 @@ class ImplicitTrace(_jax.Trace):
     ) -> list[Any]:
         return self.run.rules.shard_map(self, primitive, function, operands, params)
 
-    def stage_value(self, value: Any) -> Any:
-        return value if self.owns(value) else self.parent.stage_value(value)
+    def stage_value(self, val: Any) -> Any:
+        return val if self.owns(val) else self.parent.stage_value(val)
 
     def cur_qdd(self, value: Any) -> Any:
         return _jax.cur_qdd(self.parent, value)

@@ -206,9 +206,11 @@ class HasPrimitive(Protocol[R_co]):
     @property
     def primitive(self) -> Primitive:
         """The JAX primitive it stands for."""
+        ...
 
     def bind(self, *operands: Any, **params: Any) -> R_co:
         """What the primitive gives: an array, or a list of them."""
+        ...
 
 
 def apply_primitive(primitive: Primitive, operands: Sequence[Any], params: Params) -> Any:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 import jax
 import numpy as np
 from jax.tree_util import GetAttrKey
+from jax.typing import DTypeLike
 from typing_extensions import TypeIs
 
 AUX = "typedqax.aux"
@@ -53,9 +54,26 @@ class ImplicitValue:
     JAX act on leaves alone, and this one makes them see the shape.
     """
 
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
     _field_names: ClassVar[FieldNames | None] = None
+    _superseded: ClassVar[bool] = False
+    # What a class has shown so far, each read from its own dict by the module that remembers it.
+    _usual_kinds: ClassVar[Any]
+    _field_layouts: ClassVar[Any]
+    _seen: ClassVar[Any]
+    _accepted_fields: ClassVar[Any]
+    _materialize_result: ClassVar[Any]
+
     _given_shape: tuple[int, ...] | None
     _given_dtype: np.dtype[Any] | None
+
+    def compute_shape(self) -> tuple[int, ...]:
+        """The shape, from fields without batch axes; for a subclass to define."""
+        raise NotImplementedError(f"{type(self).__name__} does not define compute_shape")
+
+    def compute_dtype(self) -> DTypeLike:
+        """The dtype, from the fields; for a subclass to define."""
+        raise NotImplementedError(f"{type(self).__name__} does not define compute_dtype")
 
     def _materialize_under_trace(self) -> Any:
         """`materialize()`, with the implicit fields as they are inside the transform."""
@@ -79,7 +97,7 @@ class ImplicitValue:
 
     @classmethod
     def _settle_fields(cls) -> FieldNames:
-        fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # subclasses are dataclasses
+        fields = dataclasses.fields(cls)
         return FieldNames(
             tuple(f.name for f in fields if not f.metadata.get(AUX, False)),
             tuple(f.name for f in fields if f.metadata.get(AUX, False)),
@@ -112,7 +130,7 @@ def _register_pytree(cls: type[ImplicitValue], fields: FieldNames) -> None:
 
     def flatten_with_keys(
         value: ImplicitValue,
-    ) -> tuple[Iterable[tuple[GetAttrKey, Any]], Hashable]:
+    ) -> tuple[Iterable[tuple[Any, Any]], Hashable]:
         leaves, auxiliary = flatten(value)
         return tuple(zip(keys, leaves, strict=True)), auxiliary
 
@@ -141,7 +159,7 @@ def exactness(cls: type[ImplicitValue], values: Sequence[Any]) -> Any:
     kinds = tuple([_kind(value) for value in values])
     usual = cls.__dict__.get("_usual_kinds")
     if usual is None:
-        cls._usual_kinds = kinds  # type: ignore[attr-defined]  # memo of the class
+        cls._usual_kinds = kinds
         return None
     return None if kinds == usual else kinds
 

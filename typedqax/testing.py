@@ -7,8 +7,8 @@ handler; `explained()` tells what the test has done so far with implicit arrays.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import importlib.util
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -29,9 +29,6 @@ from typedqax._samples import Sample, sampled_primitives, samples
 from typedqax._table import Entry, HandlerTable, live_tables
 from typedqax._transform import materialize, use_implicit_args
 from typedqax._value import is_value
-
-with contextlib.suppress(ImportError):  # pytest is no dependency: without it, no fixtures
-    import pytest
 
 __all__ = ["HandlerReport", "check_handlers"]
 
@@ -295,13 +292,13 @@ class _Tried:
             return found
 
         operands = [self.samples[number][0].operands for number in numbers]
+        pairs: dict[tuple[int, str], Any] = {}
+        said = ""
         try:
             lowered = jax.jit(everything).lower(operands)
             pairs = lowered.compile(compiler_options=_QUICK)(operands)
         except Exception as error:  # noqa: BLE001  # there is one that JAX cannot compile
             said = _raised(error)
-        else:
-            said = ""
         if said and len(numbers) > 1:
             for half in (numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]):
                 self._compare(half, few)
@@ -427,7 +424,7 @@ def _rounding(arrays: Iterable[Any]) -> float:
     dtypes = {array.dtype for array in arrays if jnp.issubdtype(array.dtype, jnp.inexact)}
     coarsest = 0.0
     for dtype in dtypes:
-        coarsest = max(coarsest, float(jnp.finfo(dtype).eps))  # type: ignore[no-untyped-call]  # in JAX
+        coarsest = max(coarsest, float(jnp.finfo(dtype).eps))
     return float(3.0 * coarsest**0.7)
 
 
@@ -598,7 +595,8 @@ def _at(handler: Handler) -> str:
 
 # --- fixtures ------------------------------------------------------------------------------------
 
-if "pytest" in globals():
+if importlib.util.find_spec("pytest") is not None:  # it is no dependency: without it, no fixtures
+    import pytest
 
     @pytest.fixture
     def forbid_materialization() -> Iterator[None]:

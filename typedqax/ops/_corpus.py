@@ -89,8 +89,8 @@ def describe(value: object) -> str:
         return "Primitive"
     if isinstance(value, enum.Enum):
         return type(value).__name__
-    if type(value) in {tuple, list}:
-        inner = sorted({describe(item) for item in value})  # type: ignore[attr-defined]  # it is one
+    if isinstance(value, (tuple, list)) and type(value) in {tuple, list}:
+        inner = sorted({describe(item) for item in value})
         kind = type(value).__name__
         if not inner:
             return f"{kind}[()]"
