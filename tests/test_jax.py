@@ -145,3 +145,30 @@ def test_leak_checking_is_seen() -> None:
         assert _jax.checks_leaks()
     with jax.check_tracer_leaks(False):
         assert not _jax.checks_leaks()
+
+
+def test_what_is_carried_is_in_force_again_where_an_equation_is_evaluated() -> None:
+    seen: list[object] = []
+
+    class Watch(_jax.Trace):
+        def __init__(self, parent: Any) -> None:
+            super().__init__()  # type: ignore[no-untyped-call]  # untyped in JAX
+            self.parent = parent
+
+        def process_primitive(self, primitive: Any, operands: Any, params: Any, /) -> Any:
+            seen.append((primitive.name, _jax.carried()))
+            return _jax.bind_under(self.parent, primitive, operands, params)
+
+    def traced(x: Any) -> Any:
+        with _jax.carrying("outer"):
+            y = jnp.sin(x)
+            with _jax.carrying("inner"), jax.named_scope("named"):
+                y = jnp.cos(y)
+        return jnp.tanh(y)
+
+    x = jnp.ones(3)
+    jaxpr = jax.make_jaxpr(traced)(x)
+    with _jax.under(Watch(_jax.current_trace())):
+        _jax.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, x)
+    assert seen == [("sin", "outer"), ("cos", "inner"), ("tanh", None)]
+    assert _jax.carried() is None

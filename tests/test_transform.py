@@ -919,13 +919,105 @@ def test_an_inner_transform_with_handlers_of_its_own_uses_those() -> None:
     close(tq.materialize(result), -dense * 2.0)
 
 
-def test_an_inner_transform_without_handlers_uses_the_installed_ones() -> None:
+def test_an_inner_transform_without_handlers_uses_those_of_the_outer() -> None:
     value, dense = CASES["scaled"].both()
     inner = tq.use_implicit_args(jnp.negative)
-    outer = tq.use_implicit_args(
-        inner, handlers=tq.HandlerTable("outer", ops.neg.to(minus_via_table))
+    for function in (inner, jax.jit(inner)):
+        outer = tq.use_implicit_args(
+            function, handlers=tq.HandlerTable("outer", ops.neg.to(minus_via_table))
+        )
+        with tq.installed(tq.HandlerTable("installed", ops.neg.to(never))):
+            result = outer(value)
+        assert type(result) is Scaled
+        close(tq.materialize(result), -dense)
+
+
+class Plus(tq.ImplicitArray, materialization="error"):
+    x: tq.ArrayValue
+
+    def materialize(self) -> Array:
+        raise AssertionError("not here")
+
+    def compute_shape(self) -> tuple[int, ...]:
+        return self.x.shape
+
+    def compute_dtype(self) -> Any:
+        return self.x.dtype
+
+
+def plus_one(x: Plus, /, **_params: Any) -> Array:
+    return x.x + 1.0
+
+
+def plus_two(x: Plus, /, **_params: Any) -> Array:
+    return x.x + 2.0
+
+
+PLUS_ONE = tq.HandlerTable("plus one", ops.neg.to(plus_one))
+PLUS_TWO = tq.HandlerTable("plus two", ops.neg.to(plus_two))
+
+PLACES: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
+    "called": lambda f: f,
+    "jit": jax.jit,
+    "jit in jit": lambda f: jax.jit(lambda x: jax.jit(f)(x)),
+    "vmap": jax.vmap,
+    "checkpoint": jax.checkpoint,
+    "scan": lambda f: lambda x: lax.scan(lambda c, _: (c, f(c)), x, None, length=1)[1][0],
+    "while_loop": lambda f: (
+        lambda x: lax.while_loop(
+            lambda s: s[0] < 1, lambda s: (s[0] + 1, f(x)), (jnp.int32(0), jnp.zeros(3))
+        )[1]
+    ),
+    "cond": lambda f: lambda x: lax.cond(jnp.bool_(True), f, lambda x: jnp.zeros(3), x),
+    "vjp": lambda f: lambda x: jax.vjp(f, x)[0],
+    "jvp": lambda f: lambda x: jax.jvp(f, (x,), (jnp.ones(3),))[0],
+    "linearize in jit": lambda f: jax.jit(lambda x: jax.linearize(f, x)[0]),
+    "custom_vjp": lambda f: _with_vjp(f),
+}
+
+
+def _with_vjp(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    g = jax.custom_vjp(f)
+    g.defvjp(lambda x: (f(x), None), lambda _, ct: (ct,))
+    return g
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES.keys())
+def test_handlers_of_an_inner_transform_are_used_whatever_stands_between(place: Any) -> None:
+    inner = transformed(lambda x: jnp.negative(x), handlers=PLUS_TWO)
+    outer = transformed(
+        lambda x: (jnp.negative(x), place(inner)(x), jnp.negative(x)), handlers=PLUS_ONE
     )
-    close(tq.materialize(outer(value)), -dense)
+    x = jnp.arange(3.0)
+    close(outer(Plus(x)), (x + 1.0, x + 2.0, x + 1.0))
+
+
+def test_isolation_of_an_inner_transform_holds_inside_jit() -> None:
+    inner = jax.jit(transformed(lambda x: jnp.negative(x), isolated=True))
+    outer = transformed(lambda x: inner(x), handlers=PLUS_ONE)
+    with pytest.raises(tq.MaterializationError, match="neg"):
+        outer(Plus(jnp.arange(3.0)))
+
+
+def test_handlers_of_an_inner_transform_are_used_where_jit_traced_it_before() -> None:
+    inner = jax.jit(transformed(lambda x: jnp.negative(x), handlers=PLUS_TWO))
+    x = jnp.arange(3.0)
+    close(inner(x), jnp.negative(x))  # dense, so that no handler has a part in what jit keeps
+    close(transformed(lambda x: inner(x), handlers=PLUS_ONE)(Plus(x)), x + 2.0)
+
+
+def test_handlers_of_an_inner_transform_are_used_on_what_it_closes_over() -> None:
+    def outer(x: Any) -> Any:
+        return jax.jit(transformed(lambda: jnp.negative(x), handlers=PLUS_TWO))()
+
+    x = jnp.arange(3.0)
+    close(transformed(outer, handlers=PLUS_ONE)(Plus(x)), x + 2.0)
+
+
+def test_handlers_brought_along_change_no_name_in_the_compiled_program() -> None:
+    f = transformed(lambda x: jnp.negative(x) * 2.0, handlers=PLUS_TWO)
+    text = jax.jit(f).lower(jnp.ones(3)).as_text(debug_info=True)
+    assert 'loc("jit(<lambda>)/neg"' in text
 
 
 # --- default_handler, materialize -----------------------------------------------------------------

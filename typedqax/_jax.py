@@ -144,6 +144,47 @@ def without_caches() -> AbstractContextManager[None]:
     return _own_caches(object())
 
 
+# --- what equations carry ------------------------------------------------------------------------
+
+
+class _Mark:
+    """An element of JAX's name stack that adds nothing to any name, and holds an item."""
+
+    __slots__ = ("item",)
+
+    def __init__(self, item: object) -> None:
+        self.item = item
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Mark) and self.item == other.item
+
+    def __hash__(self) -> int:
+        return hash((_Mark, self.item))
+
+    def wrap(self, stack: list[str]) -> None:
+        """What a name stack asks of its elements, to write itself down."""
+
+
+def carrying(item: object) -> AbstractContextManager[None]:
+    """Let what is applied in the block carry `item`, in every jaxpr and transformation of it.
+
+    It goes where `jax.named_scope` goes: an equation keeps it in its source information, which is
+    in force again when the equation is evaluated, differentiated, batched or transposed.
+    """
+    names = source_info_util.current().name_stack
+    marked = type(names)((*names.stack, _Mark(item)))  # type: ignore[arg-type]  # it has `wrap`
+    return source_info_util.set_name_stack(marked)
+
+
+def carried() -> object:
+    """The item of the innermost `carrying` in force; None without one."""
+    elements: tuple[Any, ...] = source_info_util.current().name_stack.stack
+    for element in reversed(elements):
+        if type(element) is _Mark:
+            return element.item
+    return None
+
+
 # --- abstract values -----------------------------------------------------------------------------
 
 

@@ -66,7 +66,7 @@ class HigherOrderRules:
 class Run:
     """One application of the transform: what decides in it, and what was said in it.
 
-    Its identity tells its tracers from those of other runs; custom rules and inner functions enter
+    Its root tells its tracers from those of other runs; custom rules and inner functions enter
     further traces of the same run.
 
     Attributes:
@@ -76,6 +76,7 @@ class Run:
             become dense still refuses.
         deferred: what became dense is noted for an outer run to say; what is forbidden is refused.
         events: the materializations so far, for a cache of rewritten functions to say again.
+        root: the run itself, or the one whose part with other tables this is.
     """
 
     tables: Tables
@@ -83,7 +84,11 @@ class Run:
     quiet: bool = False
     deferred: bool = False
     events: list[Materialization] = field(default_factory=list)
+    root: Run = field(init=False)
     _said: set[object] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.root = self
 
     def materialized(self, event: Materialization) -> None:
         """Take note of `event`, and say so where nothing like it was said in this run.
@@ -112,6 +117,12 @@ class Run:
     def quieted(self) -> Run:
         """A run with the same handlers that says nothing."""
         return Run(self.tables, self.rules, quiet=True)
+
+    def with_tables(self, tables: Tables) -> Run:
+        """The part of this run in which other handlers decide."""
+        part = Run(tables, self.rules, self.quiet, self.deferred, self.events, _said=self._said)
+        part.root = self.root
+        return part
 
 
 class ImplicitTracer(Tracer):  # type: ignore[type-arg]  # generic over traces in new JAX only
@@ -172,11 +183,11 @@ class ImplicitTrace(_jax.Trace):
 
     def owns(self, value: Any) -> bool:
         """Whether `value` is a tracer of this trace's run."""
-        return type(value) is ImplicitTracer and value._trace.run is self.run
+        return type(value) is ImplicitTracer and value._trace.run.root is self.run.root
 
     def lower(self, value: Any) -> Any:
         """The value behind a tracer of this run; anything else as it is."""
-        if type(value) is ImplicitTracer and value._trace.run is self.run:
+        if type(value) is ImplicitTracer and value._trace.run.root is self.run.root:
             return value.value
         return value
 
@@ -194,22 +205,33 @@ class ImplicitTrace(_jax.Trace):
     def process_primitive(
         self, primitive: Primitive, operands: Sequence[Any], params: Params, /
     ) -> Any:
-        run = self.run
+        root = self.run.root
         for operand in operands:
-            if type(operand) is ImplicitTracer and operand._trace.run is run:
+            if type(operand) is ImplicitTracer and operand._trace.run.root is root:
                 break
         else:
             if _jax.BIND_CANONICALIZES or not any(is_value(operand) for operand in operands):
                 return _jax.bind_under(self.parent, primitive, operands, params)
         values = [self.lower(operand) for operand in operands]
-        call = Call.of(self, primitive, values, params)
+        call = Call.of(self.here(), primitive, values, params)
         results = [self.lift(result) for result in call.results()]
         return results if primitive.multiple_results else results[0]
+
+    def here(self) -> ImplicitTrace:
+        """This trace, with the handlers that decide where a primitive is being applied.
+
+        They are others than the run's own in a function that brings its tables: it carries them
+        along, for JAX may apply what is in it elsewhere and later (`_jax.carrying`).
+        """
+        tables = carried_tables()
+        if tables is None or tables == self.run.tables:
+            return self
+        return ImplicitTrace(self.parent, self.run.with_tables(tables))
 
     def process_call(
         self, primitive: Primitive, function: _jax.WrappedFun, operands: Any, params: Params, /
     ) -> list[Any]:
-        return self.run.rules.call(self, primitive, function, operands, params)
+        return self.run.rules.call(self.here(), primitive, function, operands, params)
 
     def process_custom_jvp_call(
         self,
@@ -221,7 +243,9 @@ class ImplicitTrace(_jax.Trace):
         *,
         symbolic_zeros: bool,
     ) -> list[Any]:
-        return self.run.rules.custom_jvp(self, primitive, function, jvp, operands, symbolic_zeros)
+        return self.run.rules.custom_jvp(
+            self.here(), primitive, function, jvp, operands, symbolic_zeros
+        )
 
     def process_custom_vjp_call(
         self,
@@ -236,19 +260,25 @@ class ImplicitTrace(_jax.Trace):
         symbolic_zeros: bool,
     ) -> list[Any]:
         return self.run.rules.custom_vjp(
-            self, primitive, function, fwd, bwd, operands, out_trees, symbolic_zeros
+            self.here(), primitive, function, fwd, bwd, operands, out_trees, symbolic_zeros
         )
 
     def process_shard_map(
         self, primitive: Primitive, function: _jax.WrappedFun, operands: Any, /, **params: Any
     ) -> list[Any]:
-        return self.run.rules.shard_map(self, primitive, function, operands, params)
+        return self.run.rules.shard_map(self.here(), primitive, function, operands, params)
 
     def stage_value(self, val: Any) -> Any:
         return val if self.owns(val) else self.parent.stage_value(val)
 
     def cur_qdd(self, value: Any) -> Any:
         return _jax.cur_qdd(self.parent, value)
+
+
+def carried_tables() -> Tables | None:
+    """The tables that the innermost function which brought its own carries, if there is one."""
+    item = _jax.carried()
+    return item if type(item) is Tables else None
 
 
 # --- values and tracers --------------------------------------------------------------------------
@@ -267,7 +297,7 @@ def lower(tree: Any, run: Run) -> Any:
     """`tree` with the values behind the tracers of `run`, those inside implicit arrays too."""
 
     def lower_leaf(leaf: Any) -> Any:
-        if type(leaf) is ImplicitTracer and leaf._trace.run is run:
+        if type(leaf) is ImplicitTracer and leaf._trace.run.root is run.root:
             return leaf.value
         return leaf
 
@@ -523,7 +553,7 @@ def _aval(value: Any) -> Any:
 
 def _lower_result(result: Any, run: Run) -> Any:
     """As `lower`, where only the results themselves can be tracers of the run."""
-    if type(result) is ImplicitTracer and result._trace.run is run:
+    if type(result) is ImplicitTracer and result._trace.run.root is run.root:
         return result.value
     if isinstance(result, (list, tuple)):
         items = [_lower_result(item, run) for item in result]

@@ -21,6 +21,7 @@ from typedqax._trace import (
     Call,
     ImplicitTrace,
     Run,
+    carried_tables,
     densify,
     enclosing_trace,
     has_implicit_field,
@@ -59,7 +60,8 @@ def use_implicit_args(
 
     Args:
         f: a function, method, callable object or partial; its arguments are any pytrees.
-        handlers: a table whose handlers go ahead of the installed ones.
+        handlers: a table whose handlers go ahead of the installed ones, for all that `f` does.
+            Without it, in a function that another transform runs, those of that one decide.
         isolated: only `handlers` are used, none that is installed.
 
     Raises:
@@ -94,7 +96,10 @@ class _Transformed:
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        return apply(self._function, args, kwargs, self._tables)
+        if self._tables == Tables.of():
+            return apply(self._function, args, kwargs)
+        with _jax.carrying(self._tables):
+            return apply(self._function, args, kwargs, self._tables)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Bound as the function would be; `self` is one of its arguments then."""
@@ -188,8 +193,12 @@ def _run(
 def deciding_tables() -> Tables:
     """The tables that decide here.
 
-    They are those of the handler that runs, or of the enclosing transform, or the installed ones.
+    They are those of the innermost function that brought its own, or of the handler that runs, or
+    of the enclosing transform, or the installed ones.
     """
+    carried = carried_tables()
+    if carried is not None:
+        return carried
     frame = running_handler()
     if frame is not None:
         return frame.call.trace.run.tables
