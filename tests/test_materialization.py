@@ -312,6 +312,34 @@ def test_a_policy_is_seen_through_the_cache_of_a_jitted_function() -> None:
         assert caught_by(lambda: f(Loud(SAME))) == []
 
 
+def test_error_holds_where_an_outer_jit_compiled_before_and_costs_one_trace() -> None:
+    traces = []
+
+    @jax.jit
+    def step(x: Any) -> Any:
+        traces.append(x)
+        return transformed(jnp.sin)(x)
+
+    quiet, loud = Quiet(SAME), Loud(SAME)
+    step(quiet)
+    for allow in ({"sin"}, {"sin"}, {"cos"}, {"cos"}):
+        with tq.materialization("error", allow=allow):
+            if "sin" in allow:
+                step(quiet)
+            else:
+                with pytest.raises(tq.MaterializationError, match="for sin"):
+                    step(quiet)
+    assert len(traces) == 1 + 1 + 2  # a trace that raised leaves nothing to use again
+    with tq.materialization("allow"):
+        step(quiet)
+    step(quiet)
+    assert len(traces) == 4
+    with tq.materialization("error", Loud):
+        step(quiet)
+        with pytest.raises(tq.MaterializationError, match="Loud"):
+            step(loud)
+
+
 def test_a_policy_that_does_not_exist_is_refused() -> None:
     with pytest.raises(
         ValueError, match=r"^materialization\('never'\): the policy is one of 'warn', "

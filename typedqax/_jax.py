@@ -185,6 +185,14 @@ def carried() -> object:
     return None
 
 
+_policy_in_caches = jax.make_user_context(None)
+
+
+def key_caches_by(policy: object) -> None:
+    """From here on in this thread, JAX uses what it traced or compiled under `policy` only."""
+    _policy_in_caches(policy).__enter__()
+
+
 # --- abstract values -----------------------------------------------------------------------------
 
 

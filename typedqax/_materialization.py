@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Iterable, Sequence
 from contextlib import ContextDecorator
 from contextvars import ContextVar
@@ -101,6 +102,11 @@ class _Entry:
     allow: frozenset[str]
     larger_than: int
 
+    def key(self) -> object:
+        """The same for the same entry, without keeping a class alive."""
+        refs = tuple([weakref.ref(cls) for cls in self.classes])
+        return self.policy, refs, self.allow, self.larger_than
+
     def applies(self, cls: type, primitive: str, nbytes: int | None) -> bool:
         if self.classes and not issubclass(cls, self.classes):
             return False
@@ -119,6 +125,9 @@ class materialization(ContextDecorator):  # noqa: N801  # used as a verb: with m
     `MaterializationError` while the function is traced. The innermost block that applies decides.
     A class that was defined with `materialization="error"`, because its dense form loses meaning,
     becomes dense only in a block that names it.
+
+    What JAX compiled before is not used where an `"error"` is in force: it is traced anew, once,
+    so that nothing passes unseen.
 
     Args:
         policy: `"warn"`, `"allow"` or `"error"`.
@@ -157,14 +166,22 @@ class materialization(ContextDecorator):  # noqa: N801  # used as a verb: with m
         self._entry = _Entry(policy, classes, frozenset(allow), larger_than)
 
     def __enter__(self) -> None:
-        _policies.set((*_policies.get(), self._entry))
+        _put_in_force((*_policies.get(), self._entry))
 
     def __exit__(self, *exc_info: object) -> None:
         # Nothing is kept in the object: it is one for all calls of a function that it decorates,
         # and those may overlap, in threads.
         entries = _policies.get()
         last = max(i for i, entry in enumerate(entries) if entry is self._entry)
-        _policies.set(entries[:last] + entries[last + 1 :])
+        _put_in_force(entries[:last] + entries[last + 1 :])
+
+
+def _put_in_force(entries: tuple[_Entry, ...]) -> None:
+    _policies.set(entries)
+    # What was compiled without a word under one policy might have had to be refused under another.
+    # To say or not to say is no reason to compile again.
+    refusing = any(entry.policy == "error" for entry in entries)
+    _jax.key_caches_by(tuple([entry.key() for entry in entries]) if refusing else None)
 
 
 def policy_key() -> object:
