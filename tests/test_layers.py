@@ -51,6 +51,7 @@ _trace
 _leafwise
 _higher_order._rewrite
 _higher_order._dense
+_higher_order._ruleless
 _higher_order._carry
 _higher_order._slices
 _higher_order.jit

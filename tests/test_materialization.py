@@ -444,6 +444,50 @@ def test_a_strict_class_runs_through_custom_rules_by_its_handlers() -> None:
     close(tq.materialize(result), jax.nn.relu(SAME))
 
 
+def _tripled(kind: str) -> Callable[[Any], Any]:
+    """The negative, with a rule that says three times its derivative."""
+
+    def negative(x: Any) -> Any:
+        return -x
+
+    if kind == "custom_jvp":
+        f = jax.custom_jvp(negative)
+        f.defjvp(lambda primals, tangents: (-primals[0], -3.0 * tangents[0]))
+        return f
+    g = jax.custom_vjp(negative)
+    g.defvjp(lambda x: (-x, None), lambda _, ct: (-3.0 * ct,))
+    return g
+
+
+@pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
+@pytest.mark.parametrize("jit", [False, True], ids=["", "jit"])
+def test_a_derivative_that_leaves_a_custom_rule_unused_says_so(kind: str, jit: bool) -> None:
+    def negative(x: Strict, /) -> Strict:
+        return Strict(-x.x)
+
+    ruled = jax.jit(_tripled(kind)) if jit else _tripled(kind)
+    f = transformed(lambda x: ruled(x), handlers=tq.HandlerTable("t", ops.neg.to(negative)))
+
+    def loss(numbers: Any) -> Any:
+        return f(Strict(numbers)).x.sum()
+
+    close(loss(SAME), -SAME.sum())  # no derivative, nothing to say
+    with pytest.warns(tq.CustomRuleWarning) as caught:
+        close(jax.grad(loss)(SAME), -jnp.ones_like(SAME))
+    (warning,) = caught
+    assert warning.filename == __file__
+    text = str(warning.message)
+    assert f"is not that of its {kind} rule but of the handlers that ran" in text
+    assert "Strict is defined with materialization=" in text
+    assert "Where the rule matters, call tq.materialize(...)" in text
+
+    def by_the_rule(numbers: Any) -> Any:
+        with tq.materialization("allow", Strict):
+            return f(Strict(numbers)).sum()
+
+    close(jax.grad(by_the_rule)(SAME), jnp.full_like(SAME, -3.0))
+
+
 # --- before the last resort -----------------------------------------------------------------------
 
 

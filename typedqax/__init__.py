@@ -25,6 +25,7 @@ from typedqax._declined import DECLINE as DECLINE
 from typedqax._declined import Declined as Declined
 from typedqax._errors import AmbiguityError as AmbiguityError
 from typedqax._errors import ContractError as ContractError
+from typedqax._errors import CustomRuleWarning as CustomRuleWarning
 from typedqax._errors import DuplicateHandlerError as DuplicateHandlerError
 from typedqax._errors import MaterializationError as MaterializationError
 from typedqax._errors import MaterializationWarning as MaterializationWarning

@@ -407,3 +407,10 @@ class UninitializedAval(TypedQaxError, AttributeError):
 
 class MaterializationWarning(UserWarning):
     """An implicit array was made dense because nothing better could be done."""
+
+
+class CustomRuleWarning(UserWarning):
+    """A derivative was taken without the `custom_jvp` or `custom_vjp` rule of a function.
+
+    The rule speaks of dense arrays, and an array given to it must not become one.
+    """

@@ -382,6 +382,11 @@ def transform_wrapped_with_aux(
     return wrapped
 
 
+def function_info(function: WrappedFun) -> str:
+    """The name and place of a function, as `'relu at .../functions.py:71'`."""
+    return str(function.debug_info.func_src_info)
+
+
 def unnamed(function: WrappedFun) -> WrappedFun:
     """`function` without argument names, for when the number of its arguments changes."""
     result: WrappedFun = function.with_unknown_names()

@@ -9,8 +9,9 @@ import jax
 
 from typedqax import _jax
 from typedqax._aval import aval_of
-from typedqax._higher_order._dense import dense_results, refuses_dense
+from typedqax._higher_order._dense import dense_results
 from typedqax._higher_order._rewrite import Slots, leaves_of, rebuild, slots_of
+from typedqax._higher_order._ruleless import without_rule
 from typedqax._jax import Primitive, SymbolicZero, WrappedFun
 from typedqax._trace import ImplicitTrace, Run, densify
 from typedqax._value import is_value
@@ -26,12 +27,13 @@ def custom_jvp(
 ) -> list[Any]:
     """Apply a function with its own jvp rule; its results are dense, so that the rule can stay.
 
-    A class that must not become dense runs through its handlers instead, without the rule.
+    A class that must not become dense runs through its handlers instead, without the rule, and a
+    derivative says so.
     """
+    ruleless = without_rule(trace, primitive, function, operands)
+    if ruleless is not None:
+        return ruleless
     values = [trace.lower(operand) for operand in operands]
-    if any(refuses_dense(value, primitive.name) for value in values):
-        with _jax.under(trace):
-            return list(function.call_wrapped(*operands))
     slots = slots_of(values)
     on_leaves = _jax.transform_wrapped(run_on_leaves, function, trace.run, slots)
     jvp_on_leaves = _jax.transform_wrapped(_jvp_on_leaves, jvp, trace.run, slots)

@@ -9,8 +9,9 @@ from typing import Any
 import jax
 
 from typedqax import _jax
-from typedqax._higher_order._dense import dense_results, refuses_dense
+from typedqax._higher_order._dense import dense_results
 from typedqax._higher_order._rewrite import Slots, leaves_of, rebuild, slots_of
+from typedqax._higher_order._ruleless import without_rule
 from typedqax._higher_order.custom_jvp import run_on_leaves
 from typedqax._jax import Primitive, SymbolicZero, WrappedFun, Zero
 from typedqax._trace import ImplicitTrace, Run, densify
@@ -44,12 +45,13 @@ def custom_vjp(
 ) -> list[Any]:
     """Apply a function with its own vjp rule; its results are dense, so that the rule can stay.
 
-    A class that must not become dense runs through its handlers instead, without the rule.
+    A class that must not become dense runs through its handlers instead, without the rule, and a
+    derivative says so.
     """
+    ruleless = without_rule(trace, primitive, function, operands)
+    if ruleless is not None:
+        return ruleless
     values = [trace.lower(operand) for operand in operands]
-    if any(refuses_dense(value, primitive.name) for value in values):
-        with _jax.under(trace):
-            return list(function.call_wrapped(*operands))
     slots = slots_of(values)
     run = trace.run
     on_leaves = _jax.transform_wrapped(run_on_leaves, function, run, slots)

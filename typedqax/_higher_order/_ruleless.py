@@ -1,0 +1,74 @@
+"""Functions with a derivative rule of their own, where the rule has to stay unused."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from typedqax import _jax
+from typedqax._errors import CustomRuleWarning
+from typedqax._higher_order._dense import refuses_dense
+from typedqax._higher_order._rewrite import leaves_of, rebuild, slots_of
+from typedqax._jax import Primitive, SourceInfo, WrappedFun
+from typedqax._trace import ImplicitTrace
+
+_registry: dict[object, object] = {}
+"""What Python's own filters have shown: the `__warningregistry__` of these warnings."""
+
+
+def without_rule(
+    trace: ImplicitTrace, primitive: Primitive, function: WrappedFun, operands: Sequence[Any]
+) -> list[Any] | None:
+    """The results by handlers alone, where an operand must not become dense, as the rule needs it.
+
+    None where no operand is of such a class. A derivative taken of the results says that it is not
+    the rule's.
+    """
+    refusing = [type(v) for v in map(trace.lower, operands) if refuses_dense(v, primitive.name)]
+    if not refusing:
+        return None
+    with _jax.under(trace):
+        results = [trace.lower(result) for result in function.call_wrapped(*operands)]
+    text = _text(function, primitive, refusing[0], source := _jax.source_info())
+    with _jax.under(trace.parent):
+        leaves = _saying(text, source, leaves_of(results))
+    return [trace.lift(value) for value in rebuild(slots_of(results), leaves)]
+
+
+def _saying(text: str, source: SourceInfo, leaves: list[Any]) -> list[Any]:
+    """The same leaves; whoever differentiates them is told `text`."""
+
+    @jax.custom_jvp
+    def same(leaves: list[Any]) -> list[Any]:
+        return leaves
+
+    @same.defjvp
+    def tell(primals: Any, tangents: Any) -> Any:
+        frame = _jax.user_frame(source)
+        warnings.warn_explicit(
+            text,
+            CustomRuleWarning,
+            filename="<unknown>" if frame is None else frame.file,
+            lineno=0 if frame is None else frame.line,
+            registry=_registry,  # type: ignore[arg-type]  # a dict of Python's own making
+        )
+        return primals[0], tangents[0]
+
+    told: list[Any] = same(leaves)
+    return told
+
+
+def _text(function: WrappedFun, primitive: Primitive, cls: type, source: SourceInfo) -> str:
+    frame = _jax.user_frame(source)
+    where = "" if frame is None else f", applied at {frame.file}:{frame.line}"
+    rule = primitive.name.removesuffix("_call")
+    return (
+        f"The derivative of {_jax.function_info(function)}{where}, is not that of its {rule} rule "
+        f"but of the handlers that ran: the rule speaks of dense arrays, and {cls.__name__} is "
+        f'defined with materialization="error".\n'
+        f"Where the rule matters, call tq.materialize(...) on its arguments, or apply it inside "
+        f'tq.materialization("allow", {cls.__name__}).'
+    )
