@@ -6,10 +6,13 @@ rest of the library sees typed functions and never asks for a version.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -45,6 +48,7 @@ SourceInfo: TypeAlias = source_info_util.SourceInfo
 
 _JAX_PACKAGE = str(Path(jax.__file__).resolve().parent)
 _PACKAGE = str(Path(__file__).resolve().parent)
+_STDLIB = Path(contextlib.__file__).parent
 
 
 def exclude_package_from_tracebacks() -> None:
@@ -418,6 +422,19 @@ def user_frame(info: SourceInfo) -> Frame | None:
     """The user's innermost frame in a source info."""
     frame = _user_frame(info.traceback)
     return None if frame is None else Frame(frame.file_name, frame.start_line, frame.function_name)
+
+
+def running_frame() -> Frame | None:
+    """The user's innermost frame that is running now, whatever JAX evaluates for it."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        code = frame.f_code
+        if Path(code.co_filename).parent != _STDLIB and not code.co_filename.startswith(
+            (_JAX_PACKAGE, _PACKAGE)
+        ):
+            return Frame(code.co_filename, frame.f_lineno, code.co_qualname)
+        frame = frame.f_back
+    return None
 
 
 def is_traced(values: Iterable[Any]) -> bool:

@@ -12,7 +12,7 @@ from typedqax import _jax
 from typedqax._errors import CustomRuleWarning
 from typedqax._higher_order._dense import refuses_dense
 from typedqax._higher_order._rewrite import leaves_of, rebuild, slots_of
-from typedqax._jax import Primitive, SourceInfo, WrappedFun
+from typedqax._jax import Frame, Primitive, WrappedFun
 from typedqax._trace import ImplicitTrace
 
 _registry: dict[object, object] = {}
@@ -32,14 +32,14 @@ def without_rule(
         return None
     with _jax.under(trace):
         results = [trace.lower(result) for result in function.call_wrapped(*operands)]
-    text = _text(function, primitive, refusing[0], source := _jax.source_info())
+    about = _text(function, primitive, refusing[0])
     with _jax.under(trace.parent):
-        leaves = _saying(text, source, leaves_of(results))
+        leaves = _saying(about, _jax.user_frame(_jax.source_info()), leaves_of(results))
     return [trace.lift(value) for value in rebuild(slots_of(results), leaves)]
 
 
-def _saying(text: str, source: SourceInfo, leaves: list[Any]) -> list[Any]:
-    """The same leaves; whoever differentiates them is told `text`."""
+def _saying(about: str, applied: Frame | None, leaves: list[Any]) -> list[Any]:
+    """The same leaves; whoever differentiates them is told what this is `about`."""
 
     @jax.custom_jvp
     def same(leaves: list[Any]) -> list[Any]:
@@ -47,9 +47,11 @@ def _saying(text: str, source: SourceInfo, leaves: list[Any]) -> list[Any]:
 
     @same.defjvp
     def tell(primals: Any, tangents: Any) -> Any:
-        frame = _jax.user_frame(source)
+        # A function of JAX's own has no line of the user's in it: then it is where the
+        # derivative is taken.
+        frame = applied or _jax.running_frame()
         warnings.warn_explicit(
-            text,
+            about,
             CustomRuleWarning,
             filename="<unknown>" if frame is None else frame.file,
             lineno=0 if frame is None else frame.line,
@@ -61,14 +63,12 @@ def _saying(text: str, source: SourceInfo, leaves: list[Any]) -> list[Any]:
     return told
 
 
-def _text(function: WrappedFun, primitive: Primitive, cls: type, source: SourceInfo) -> str:
-    frame = _jax.user_frame(source)
-    where = "" if frame is None else f", applied at {frame.file}:{frame.line}"
+def _text(function: WrappedFun, primitive: Primitive, cls: type) -> str:
     rule = primitive.name.removesuffix("_call")
     return (
-        f"The derivative of {_jax.function_info(function)}{where}, is not that of its {rule} rule "
-        f"but of the handlers that ran: the rule speaks of dense arrays, and {cls.__name__} is "
-        f'defined with materialization="error".\n'
+        f"The derivative of {_jax.function_info(function)} is not that of its {rule} rule but of "
+        f"the handlers that ran: the rule speaks of dense arrays, and {cls.__name__} is defined "
+        f'with materialization="error".\n'
         f"Where the rule matters, call tq.materialize(...) on its arguments, or apply it inside "
         f'tq.materialization("allow", {cls.__name__}).'
     )
