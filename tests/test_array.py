@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import enum
 import functools
 import inspect
 import operator
 import pickle
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import jax
@@ -421,12 +423,56 @@ HIDDEN = ["T", "sum", "at", "real", "sharding", "astype", "aval", "materialize",
 
 @pytest.mark.parametrize("name", HIDDEN)
 def test_a_field_that_hides_a_member_of_arrays_is_refused_when_defined(name: str) -> None:
-    with pytest.raises(TypeError) as caught:
+    with pytest.raises(tq.SignatureError) as caught:
         type("Hides", (tq.ImplicitArray,), {"__annotations__": {name: Array}})
-    assert str(caught.value) == (
-        f"class Hides: a field named {name!r} would hide the member of arrays that has this name; "
-        f"rename the field."
+    assert str(caught.value).startswith(f"`Hides.{name}` (")
+    assert str(caught.value).endswith(
+        ") cannot be a field: it would hide the member of arrays that has this name; "
+        "rename the field"
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [
+        pytest.param(str, "str", id="str"),
+        pytest.param("str", "str", id="str, postponed"),
+        pytest.param(bytes, "bytes", id="bytes"),
+    ],
+)
+def test_text_that_is_no_auxiliary_data_is_refused_when_defined(kind: object, shown: str) -> None:
+    with pytest.raises(tq.SignatureError) as caught:
+        type("Named", (tq.ImplicitArray,), {"__annotations__": {"x": Array, "name": kind}})
+    assert str(caught.value).endswith(
+        f") cannot be an array field: {shown} is no array, and a field is a leaf of the pytree: "
+        f"keep it as auxiliary data, name: {shown} = aux_field()"
+    )
+
+
+class Mode(enum.Enum):
+    FAST = 1
+
+
+class WithMode(tq.ImplicitArray):
+    x: tq.ArrayValue
+    mode: Mode | None
+
+    def materialize(self) -> Array:
+        return self.x
+
+
+def test_other_data_that_is_no_array_is_refused_at_its_first_use() -> None:
+    line = next(
+        at
+        for at, text in enumerate(Path(__file__).read_text().splitlines(), start=1)
+        if text == "    mode: Mode | None"
+    )
+    with pytest.raises(tq.SignatureError) as caught:
+        WithMode(jnp.ones(2), Mode.FAST)
+    assert str(caught.value).startswith(
+        f"`WithMode.mode` ({__file__}:{line}) cannot be an array field: "
+    )
+    assert str(caught.value).endswith("mode: Mode | None = aux_field()")
 
 
 @pytest.mark.parametrize("name", ["shape", "dtype"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,8 +12,9 @@ import pytest
 
 import typedqax as tq
 from typedqax import __main__ as command
-from typedqax._check import Checked, WrongUsageError, check_packages
-from typedqax._findings import Finding
+from typedqax._check import Checked, check_packages
+from typedqax._findings import CODES, Finding
+from typedqax._importing import WrongUsageError
 from typedqax._installed import nothing_installed
 
 Check = Callable[..., list[Finding]]
@@ -77,29 +79,126 @@ def only(package: Callable[..., Path], name: str, body: str) -> tuple[Finding, s
 # --- each kind of finding ------------------------------------------------------------------------
 
 HANDLERS = {
-    "bad shape": (
+    "bad shape, of jaxtyping": (
         'def bad(x: Float[Low, "... m ..."], /) -> Array: ...\nT = ops.sin.to(bad)\n',
-        "signature",
+        "shape",
         "def bad(",
-        "more than once",
+        (
+            "`bad`: the annotation of `x`, \"Float[Low, '... m ...']\", has no value (ValueError: "
+            "Cannot use variadic specifiers (`*name` or `...`) more than once.)"
+        ),
+    ),
+    "bad shape, of ours": (
+        'def bad(x: Float[Low, "m n ++"], /) -> Array: ...\nT = ops.sin.to(bad)\n',
+        "shape",
+        "def bad(",
+        (
+            "`bad`: parameter 'x': the axis '++' in 'm n ++' cannot be read: it is neither a name, "
+            "a number nor an expression; separate axes by spaces, each a name, a number, `_`, "
+            "`...`, `*name`, `#name` or an expression without spaces such as `n+1`"
+        ),
+    ),
+    "bad shape of the result": (
+        'def bad(x: Low, /) -> Float[Array, "n )"]: ...\nT = ops.sin.to(bad)\n',
+        "shape",
+        "def bad(",
+        "`bad`: the result Float[Array, \"n )\"]: the axis ')' in 'n )' cannot be read",
     ),
     "unbound axis of the result": (
         'def bad(x: Float[Low, "m n"], /) -> Float[Low, "m k"]: ...\nT = ops.sin.to(bad)\n',
-        "signature",
+        "unbound-axis",
         "def bad(",
-        "the axis 'k' of the result Float[Low, \"m k\"] is in no operand",
+        (
+            "`bad`: the axis 'k' of the result Float[Low, \"m k\"] is in no operand: misspelt, or "
+            "write `_` (`...` for any number of axes)"
+        ),
+    ),
+    "unbound axis in an expression": (
+        'def bad(x: Float[Low, "m n+1"], /) -> Array: ...\nT = ops.sin.to(bad)\n',
+        "unbound-axis",
+        "def bad(",
+        "`bad`: parameter 'x': the axis 'n+1' needs 'n', which is not bound by a plain axis",
+    ),
+    "annotation only for type checkers": (
+        (
+            "from typing import TYPE_CHECKING\n"
+            "if TYPE_CHECKING:\n"
+            "    from elsewhere import Other\n"
+            "def bad(x: Low, y: Other, /) -> Array: ...\nT = ops.sub.to(bad)\n"
+        ),
+        "annotation",
+        "def bad(",
+        (
+            "`bad`: the annotation of `y`, 'Other', has no value (NameError: name 'Other' is not "
+            "defined); what an annotation names must be imported at run time, not under "
+            "TYPE_CHECKING"
+        ),
+    ),
+    "operand that is no array": (
+        "def bad(x: Low, y: str, /) -> Array: ...\nT = ops.sub.to(bad)\n",
+        "annotation",
+        "def bad(",
+        "`bad`: parameter 'y': str is not a dispatch class; annotate jax.Array, a subclass",
+    ),
+    "result that is no array": (
+        "def bad(x: Low, /) -> str: ...\nT = ops.sin.to(bad)\n",
+        "annotation",
+        "def bad(",
+        "`bad`: the result str: str is not a dispatch class",
+    ),
+    "result that is None": (
+        "def bad(x: Low, /) -> None: ...\nT = ops.sin.to(bad)\n",
+        "result",
+        "def bad(",
+        (
+            "`bad`: the result None: a handler gives an array, never None; to decline a call, "
+            "return DECLINE and annotate `| Declined`"
+        ),
+    ),
+    "several results where there is one": (
+        "def bad(x: Low, /) -> tuple[Array, Array]: ...\nT = ops.sin.to(bad)\n",
+        "result",
+        "def bad(",
+        "`bad`: it gives several arrays, tuple[Array, Array]; `sin` has one result",
+    ),
+    "one result where there are several": (
+        "def bad(x: Low, /, **params: Any) -> Array: ...\nT = ops.top_k.to(bad)\n",
+        "result",
+        "def bad(",
+        "`bad`: it gives one array, Array; `top_k` has several results: give a tuple",
+    ),
+    "too few operands": (
+        "def bad(x: Low, /) -> Array: ...\nT = ops.sub.to(bad)\n",
+        "arity",
+        "def bad(",
+        "`bad`: it takes 1 operand, but `sub` has 2",
     ),
     "swallowed param": (
         "def bad(x: Low, /, **_: Any) -> Array: ...\nT = ops.transpose.to(bad)\n",
-        "signature",
+        "ignored-param",
         "def bad(",
-        "it ignores `permutation` of `transpose`, which decides the numbers",
+        (
+            "`bad`: it ignores `permutation` of `transpose`, which decides the numbers that come "
+            "out: name it as a keyword, or take **params and pass them on"
+        ),
+    ),
+    "operand called as a param": (
+        "def bad(permutation: Low, **params: Any) -> Array: ...\nT = ops.transpose.to(bad)\n",
+        "operand-name",
+        "def bad(",
+        (
+            "`bad`: its operand `permutation` has the name of a param of `transpose`: put a `/` "
+            "after the operands"
+        ),
     ),
     "unknown param, required": (
         "def bad(x: Low, /, *, permutatoin: Any) -> Array: ...\nT = ops.transpose.to(bad)\n",
-        "signature",
+        "unknown-param",
         "def bad(",
-        "`transpose` has no param `permutatoin` on this JAX (it has: permutation)",
+        (
+            "`bad`: `transpose` has no param `permutatoin` on this JAX (it has: permutation); "
+            "misspelt, or give it a default"
+        ),
     ),
     "unknown param, with a default": (
         (
@@ -110,17 +209,59 @@ HANDLERS = {
         "def bad(",
         "`bad` names the param `permutatoin`, which `transpose` never gives; misspelt?",
     ),
+    "both orders of what has one": (
+        "def bad(x: Low, y: Array, /) -> Array: ...\nT = ops.sub.to(bad, commutative=True)\n",
+        "commutative",
+        "def bad(",
+        (
+            "`bad`: commutative=True is for add, add_any, and, eq, max, min, mul, ne, or, xor; the "
+            "operands of `sub` have an order"
+        ),
+    ),
     "no call can reach it": (
         "def bad(x: Array, /) -> Array: ...\nT = ops.sin.to(bad)\n",
-        "signature",
+        "unreachable",
         "def bad(",
-        "no call of `sin` can reach it",
+        "`bad`: no call of `sin` can reach it: (x: Array) admits no operands",
     ),
     "what is no function": (
         "T = ops.sin.to(Low)\n",
-        "signature",
+        "handler",
         "T = ops.sin.to(Low)",
-        "a handler is a plain function",
+        "`Low`: a handler is a plain function of the primitive's operands",
+    ),
+    "what is no rule": (
+        "def bad(x: Low, /) -> Array: ...\nT = tq.HandlerTable('t',\n    bad)\n",
+        "table",
+        "T = tq.HandlerTable('t',",
+        (
+            "table 't' is made of rules and tables; 'bad' is neither. Say what it handles: "
+            "ops.<primitive>.to(bad)"
+        ),
+    ),
+    "table without a name": (
+        "def fine(x: Low, /) -> Array: ...\nT = tq.HandlerTable(ops.sin.to(fine))\n",
+        "table",
+        "T = tq.HandlerTable(",
+        "the first argument of HandlerTable is its name, a string; got Rule",
+    ),
+    "list of rules": (
+        "def fine(x: Low, /) -> Array: ...\nT = tq.HandlerTable('t', [ops.sin.to(fine)])\n",
+        "table",
+        "T = tq.HandlerTable(",
+        "got a list of 1. Unpack it: HandlerTable('t', *rules)",
+    ),
+    "what is no table": (
+        "def fine(x: Low, /) -> Array: ...\ntq.install(ops.sin.to(fine))\n",
+        "table",
+        "tq.install(",
+        "install takes a HandlerTable; got Rule",
+    ),
+    "table that is not installed": (
+        'tq.uninstall(tq.HandlerTable("t"))\n',
+        "table",
+        "tq.uninstall(",
+        "table 't' is not installed; installed are: none",
     ),
     "ambiguous": (
         (
@@ -142,6 +283,17 @@ HANDLERS = {
         "def two(",
         "same operands as one",
     ),
+    "declared twice under one name": (
+        (
+            "def same(x: Low, /, **params: Any) -> Array: ...\n"
+            'tq.install(tq.HandlerTable("t", ops.sin.to(same)))\n'
+            "def same(x: Low, /, **params: Any) -> Array: ...\n"
+            'tq.install(tq.HandlerTable("u", ops.sin.to(same)))\n'
+        ),
+        "duplicate",
+        "def same(",
+        "same operands as same",
+    ),
     "refused when installed": (
         (
             "def one(x: Low, /, **params: Any) -> Array: ...\n"
@@ -158,9 +310,18 @@ HANDLERS = {
             '@tq.primitive_handler("sine")\n'
             "def bad(primitive: Any, x: Low, /, **params: Any) -> Array: ...\n"
         ),
-        "signature",
+        "unknown-primitive",
         '@tq.primitive_handler("sine")',
-        "JAX has no primitive 'sine'",
+        "`bad`: JAX has no primitive 'sine'; did you mean 'sin'",
+    ),
+    "decorated, with what is no primitive": (
+        (
+            "@tq.primitive_handler(3)\n"
+            "def bad(primitive: Any, x: Low, /, **params: Any) -> Array: ...\n"
+        ),
+        "unknown-primitive",
+        "@tq.primitive_handler(3)",
+        "`bad`: 3 is no primitive: give a name, a primitive of JAX, an op, or several",
     ),
     "unreachable": (
         (
@@ -191,18 +352,62 @@ HANDLERS = {
         ),
         "undeclared-decline",
         "return x.materialize()",
-        "`bad` returns tq.DECLINE, which its return annotation Array does not have",
+        (
+            "`bad` returns tq.DECLINE, which its return annotation Array does not have: "
+            "add `| Declined`"
+        ),
+    ),
+    "nothing but declines": (
+        (
+            "def bad(x: Low, /, **params: Any) -> Array | tq.Declined:\n"
+            "    if params:\n"
+            "        return tq.DECLINE\n"
+            "    return NotImplemented\n"
+            'T = tq.HandlerTable("t", ops.sin.to(bad))\n'
+        ),
+        "always-declines",
+        "def bad(",
+        "`bad` declines every call: it returns nothing but tq.DECLINE and NotImplemented",
+    ),
+    "annotated as nothing but a decline": (
+        (
+            "def bad(x: Low, /, **params: Any) -> tq.Declined: ...\n"
+            'T = tq.HandlerTable("t", ops.sin.to(bad))\n'
+        ),
+        "always-declines",
+        "def bad(",
+        "`bad` declines every call: it is annotated Declined alone",
+    ),
+    "param that every call has": (
+        (
+            "def bad(x: Low, y: Array, /) -> Array: ...\n"
+            'T = tq.HandlerTable("t", ops.dot_general.to(bad))\n'
+        ),
+        "always-declines",
+        "def bad(",
+        (
+            "`bad` declines every call of `dot_general`, which always has the param "
+            "`dimension_numbers`: name it, or take **params"
+        ),
     ),
     "param that is declined when it is there": (
-        'def bad(x: Low, /) -> Array: ...\nT = tq.HandlerTable("t", ops.sin.to(bad))\n',
+        (
+            "def bad(x: Low, y: Array, /, *, dimension_numbers: Any) -> Array: ...\n"
+            'T = tq.HandlerTable("t", ops.dot_general.to(bad))\n'
+        ),
         "declined-param",
         "def bad(",
-        "`bad` declines every call in which `accuracy` is not None",
+        (
+            "`bad` declines every call of `dot_general` in which one of `precision`, "
+            "`preferred_element_type` is not None; name it, or take **params"
+        ),
     ),
     "class that joins two kinds": (
         (
             "class Other(tq.ImplicitArray):\n"
-            "    def materialize(self) -> Array: ...\n"
+            '    x: Float[tq.ArrayValue, "n"]\n'
+            "    def materialize(self) -> Array:\n"
+            "        return self.x\n"
             "def one(x: Low, /, **params: Any) -> Array: ...\n"
             "def two(x: Other, /, **params: Any) -> Array: ...\n"
             'tq.install(tq.HandlerTable("t", ops.sin.to(one), ops.sin.to(two)))\n'
@@ -223,6 +428,7 @@ def test_what_is_wrong_with_handlers_is_found_at_its_line(
     assert finding.code == code
     assert at.startswith(line)
     assert text in finding.text
+    assert code in CODES
     assert finding.severity == ("note" if code == "declined-param" else "error")
 
 
@@ -231,7 +437,16 @@ CLASSES = {
         '    x: Float[tq.ArrayValue, "... m ..."]\n    def materialize(self) -> Array: ...\n',
         "field",
         "x: Float",
-        "the annotation of `Bad.x`: ValueError: Cannot use variadic specifiers",
+        (
+            "`Bad.x`: the annotation \"Float[tq.ArrayValue, '... m ...']\" has no value "
+            "(ValueError: Cannot use variadic specifiers"
+        ),
+    ),
+    "axis in a field that cannot be read": (
+        '    x: Float[tq.ArrayValue, "m ++"]\n    def materialize(self) -> Array: ...\n',
+        "field",
+        "x: Float",
+        "`Bad.x`: the axis '++' in 'm ++' cannot be read: it is neither a name, a number nor",
     ),
     "name that does not exist": (
         (
@@ -240,8 +455,57 @@ CLASSES = {
             "    def materialize(self) -> Array: ...\n"
         ),
         "field",
-        "",
-        "an annotation names 'Flaot', which does not exist there",
+        "y: Flaot",
+        (
+            "`Bad.y`: an annotation names 'Flaot', which does not exist there; import it (not only "
+            "under TYPE_CHECKING), or define it before the class is first used"
+        ),
+    ),
+    "text that is no auxiliary data": (
+        (
+            "    x: Float[tq.ArrayValue, 'm']\n"
+            "    name: str\n"
+            "    def materialize(self) -> Array:\n"
+            "        return self.x\n"
+        ),
+        "field",
+        "name: str",
+        (
+            "`Bad.name`: str is no array, and a field is a leaf of the pytree: keep it as "
+            "auxiliary data, name: str = aux_field()"
+        ),
+    ),
+    "function that is no auxiliary data": (
+        (
+            "    x: Float[tq.ArrayValue, 'm']\n"
+            "    f: type[int]\n"
+            "    def materialize(self) -> Array:\n"
+            "        return self.x\n"
+        ),
+        "field",
+        "f: type",
+        "keep it as auxiliary data, f: type[int] = aux_field()",
+    ),
+    "member that is hidden": (
+        (
+            '    T: Float[tq.ArrayValue, "m n"]\n'
+            "    def materialize(self) -> Array:\n"
+            "        return self.T\n"
+        ),
+        "field",
+        "T: Float",
+        "`Bad.T`: it would hide the member of arrays that has this name; rename the field",
+    ),
+    "fields in an order without a constructor": (
+        (
+            '    x: Float[tq.ArrayValue, "m n"] = None\n'
+            '    y: Float[tq.ArrayValue, "m n"]\n'
+            "    def materialize(self) -> Array:\n"
+            "        return self.x\n"
+        ),
+        "field",
+        "class Bad",
+        "the fields of `Bad`: non-default argument 'y' follows default argument",
     ),
     "axes that never agree": (
         (
@@ -262,7 +526,10 @@ CLASSES = {
         ),
         "materialize",
         "def materialize",
-        "the axis 'k' of its result Float[Array, \"m k\"] is in no field",
+        (
+            "`Bad.materialize`: the axis 'k' of its result Float[Array, \"m k\"] is in no field: "
+            "misspelt, or write `_` (`...` for any number of axes)"
+        ),
     ),
     "axes of materialize exchanged": (
         (
@@ -272,7 +539,10 @@ CLASSES = {
         ),
         "materialize",
         "def materialize",
-        "gives Array f32[2,3] for x=Array f32[2,3], and is annotated",
+        (
+            "`Bad.materialize` gives Array f32[2,3] for x=Array f32[2,3], and is annotated "
+            'Float[Array, "n m"]: '
+        ),
     ),
     "materialize that declines": (
         (
@@ -282,7 +552,10 @@ CLASSES = {
         ),
         "materialize",
         "def materialize",
-        "returns one array, and never declines",
+        (
+            "`Bad.materialize` returns one array, and never declines; it is annotated "
+            "Array | Declined"
+        ),
     ),
     "materialize annotated with what is no array": (
         (
@@ -293,6 +566,74 @@ CLASSES = {
         "materialize",
         "def materialize",
         "its return annotation: ValueError: Cannot use variadic",
+    ),
+    "materialize that gives nothing": (
+        (
+            '    x: Float[tq.ArrayValue, "m n"]\n'
+            "    def materialize(self) -> Array:\n"
+            "        self.x + 1\n"
+        ),
+        "materialize",
+        "def materialize",
+        "`Bad.materialize` gives NoneType for x=Array f32[2,3]; it is to give one array",
+    ),
+    "materialize that misspells a field": (
+        (
+            '    x: Float[tq.ArrayValue, "m n"]\n'
+            "    def materialize(self) -> Array:\n"
+            "        y = self.xx\n"
+            "        return y\n"
+        ),
+        "materialize",
+        "y = self.xx",
+        "`Bad.materialize` raises AttributeError: 'Bad' object has no attribute 'xx'",
+    ),
+    "materialize with a name that does not exist": (
+        (
+            "    x: tq.ArrayValue\n"
+            "    def materialize(self) -> Array:\n"
+            "        return jnp.sin(self.x)\n"
+        ),
+        "materialize",
+        "return jnp.sin(self.x)",
+        "`Bad.materialize` raises NameError: name 'jnp' is not defined",
+    ),
+    "materialize that does not fit the fields": (
+        (
+            '    x: Float[tq.ArrayValue, "m r"]\n'
+            '    y: Float[tq.ArrayValue, "n r"]\n'
+            "    def materialize(self) -> Array:\n"
+            "        return self.x @ self.y\n"
+        ),
+        "materialize",
+        "return self.x @ self.y",
+        (
+            "`Bad.materialize` raises TypeError: dot_general requires contracting dimensions to "
+            "have the same shape, got (3,) and (5,).; for x=Array f32[2,3], y=Array f32[5,3], "
+            "which the annotations of its fields admit"
+        ),
+    ),
+    "unknown class keyword": (
+        (
+            '    x: Float[tq.ArrayValue, "m n"]\n'
+            "    def materialize(self) -> Array:\n"
+            "        return self.x\n"
+            'class Worse(Bad, materialization="never"): ...\n'
+        ),
+        "class",
+        "class Worse",
+        "`Worse`: materialization='never' is none of 'warn', 'allow', 'error'",
+    ),
+    "class keywords that exclude each other": (
+        (
+            '    x: Float[tq.ArrayValue, "m n"]\n'
+            "    def materialize(self) -> Array:\n"
+            "        return self.x\n"
+            'class Worse(Bad, materialization="warn", warn_on_materialize=True): ...\n'
+        ),
+        "class",
+        "class Worse",
+        "`Worse`: give materialization= or warn_on_materialize=, not both",
     ),
 }
 
@@ -315,18 +656,117 @@ def test_the_handler_that_settles_an_ambiguity_is_told(package: Callable[..., Pa
     )
 
 
-def test_every_call_that_a_handler_must_decline_is_an_error(package: Callable[..., Path]) -> None:
-    package(
-        "sample_always",
-        rules=HEAD
-        + "def bad(x: Low, y: Array, /) -> Array: ...\n"
-        + 'T = tq.HandlerTable("t", ops.dot_general.to(bad))\n',
+def test_a_class_that_no_handler_names_is_told_with_its_place(package: Callable[..., Path]) -> None:
+    finding, _ = only(package, "sample_joins", HANDLERS["class that joins two kinds"][0])
+    line = (
+        (HEAD + HANDLERS["class that joins two kinds"][0])
+        .splitlines()
+        .index("class Both(Low, Other): ...")
     )
-    checked = check_packages("sample_always")
-    assert [each.code for each in checked.findings if each.severity == "error"] == [
-        "always-declines"
+    file = Path("sample_joins/rules.py").resolve()
+    assert f", where Both is the class at {file}:{line + 1}; " in finding.text
+
+
+def test_all_that_is_wrong_in_one_module_is_found_in_one_run(package: Callable[..., Path]) -> None:
+    left_out = ("declared twice under one name", "table that is not installed")
+    bodies = {
+        kind: re.sub(r"\b(bad|T)\b", rf"\g<1>{at}", body)
+        for at, (kind, (body, *_)) in enumerate(HANDLERS.items())
+        if kind not in left_out and "class " not in body and "def bad(" in body
+    }
+    package("sample_all", rules=HEAD + "".join(bodies.values()))
+    codes = [HANDLERS[kind][1] for kind in bodies]
+    assert [each.code for each in check_packages("sample_all").findings] == codes
+
+
+def test_every_annotation_of_one_handler_is_looked_at(package: Callable[..., Path]) -> None:
+    body = (
+        'def bad(x: Lwo, y: Float[Low, "n ++"], z: str, /, *, axis: Foo) -> Arry: ...\n'
+        "T = ops.sub.to(bad)\n"
+    )
+    package("sample_each", rules=HEAD + body)
+    found = check_packages("sample_each").findings
+    assert [(each.line, each.code) for each in found] == [(14, "annotation")] * 4 + [(14, "shape")]
+    told = " ".join(each.text for each in found)
+    assert all(f"`{name}`, '{text}'," in told for name, text in (("x", "Lwo"), ("axis", "Foo")))
+    assert "the result, 'Arry'," in told
+    assert "parameter 'z': str is not a dispatch class" in told
+
+
+def test_every_field_of_a_class_is_looked_at(package: Callable[..., Path]) -> None:
+    body = (
+        "class Bad(tq.ImplicitArray):\n"
+        '    x: Float[tq.ArrayValue, "n ++"]\n'
+        '    y: Flaot[tq.ArrayValue, "n"]\n'
+        "    z: bytes\n"
+        "    def materialize(self) -> Array: ...\n"
+    )
+    package("sample_fields", rules=HEAD + body)
+    found = check_packages("sample_fields").findings
+    assert [(each.line, each.code) for each in found] == [
+        (15, "field"),
+        (16, "field"),
+        (17, "field"),
     ]
-    assert "always has the param `dimension_numbers`" in checked.findings[0].text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(
+            "class Fine(tq.ImplicitArray):\n"
+            "    base: Low\n"
+            "    def materialize(self) -> Array:\n"
+            "        return self.base.a\n",
+            id="a field that is implicit only",
+        ),
+        pytest.param(
+            "class Fine(tq.ImplicitArray):\n"
+            "    x: tq.ArrayValue\n"
+            "    def materialize(self) -> Array:\n"
+            "        return self.x @ self.x.T\n",
+            id="a field of any rank",
+        ),
+        pytest.param(
+            "class Fine(tq.ImplicitArray):\n"
+            "    x: Float[tq.ArrayValue, 'n']\n"
+            "    def materialize(self) -> Array:\n"
+            "        return self.x.reshape(self.shape)\n",
+            id="a shape that instances are given",
+        ),
+        pytest.param(
+            "class Fine(tq.ImplicitArray):\n"
+            "    x: Float[tq.ArrayValue, 'n']\n"
+            "    mode: str = tq.aux_field()\n"
+            "    def materialize(self) -> Array:\n"
+            "        return getattr(self.x, self.mode)()\n",
+            id="auxiliary data that is not known",
+        ),
+        pytest.param(
+            'def fine(x: Low, /) -> Array: ...\nT = tq.HandlerTable("t", ops.sin.to(fine))\n',
+            id="a param that JAX leaves None",
+        ),
+        pytest.param(
+            "def fine(x: Low, /, **params: Any) -> Array | tq.Declined:\n"
+            "    def inner() -> Any:\n"
+            "        return tq.DECLINE\n"
+            "    if params:\n"
+            "        return tq.DECLINE\n"
+            "    return x.materialize()\n"
+            'T = tq.HandlerTable("t", ops.sin.to(fine))\n',
+            id="declines at times",
+        ),
+        pytest.param(
+            "def fine(*operands: tq.ImplicitArray, **params: Any) -> Array: ...\n"
+            'T = tq.HandlerTable("t", ops.any_primitive.to(lambda op, *x, **p: tq.DECLINE))\n',
+            id="a handler that is a lambda",
+        ),
+    ],
+)
+def test_what_may_be_right_is_no_finding(package: Callable[..., Path], body: str) -> None:
+    name = f"sample_fine_{abs(hash(body))}"
+    package(name, rules=HEAD + body)
+    assert check_packages(name).findings == ()
 
 
 def test_a_group_s_handler_that_is_idle_for_a_part_is_but_noted(
@@ -378,13 +818,13 @@ def test_all_findings_of_all_modules_are_listed_sorted_by_place(
 ) -> None:
     package(
         "sample_many",
-        a=HEAD + HANDLERS["bad shape"][0] + HANDLERS["swallowed param"][0],
+        a=HEAD + HANDLERS["bad shape, of jaxtyping"][0] + HANDLERS["swallowed param"][0],
         b=HEAD + HANDLERS["undeclared decline"][0],
     )
     found = check_packages("sample_many").findings
     assert [(Path(each.file).name, each.code) for each in found] == [
-        ("a.py", "signature"),
-        ("a.py", "signature"),
+        ("a.py", "shape"),
+        ("a.py", "ignored-param"),
         ("b.py", "undeclared-decline"),
     ]
 
@@ -399,13 +839,22 @@ def test_all_findings_of_all_modules_are_listed_sorted_by_place(
         pytest.param("x = 1\n\nx.y\n", 3, "AttributeError: 'int' object has no", id="error"),
         pytest.param("import not_there_at_all\n", 1, "ModuleNotFoundError: No", id="missing"),
         pytest.param("raise SystemExit(3)\n", 1, "SystemExit: 3", id="exit"),
+        pytest.param("import sys\nsys.exit('no')\n", 2, "SystemExit: no", id="exit with a text"),
         pytest.param(
-            "import typedqax as tq\ntq.HandlerTable('t', len)\n", 2, "TypedQaxError: table 't'",
+            "raise ExceptionGroup('two', [ValueError(), TypeError()])\n", 1,
+            "ExceptionGroup: two (2 sub-exceptions)", id="group",
+        ),
+        pytest.param(
+            "class Stop(BaseException): ...\nraise Stop('now')\n", 2, "Stop: now", id="base",
+        ),
+        pytest.param(
+            "from typedqax import ops\nops.dot_generl\n", 2,
+            "AttributeError: typedqax.ops has no 'dot_generl'; did you mean ops.dot_general",
             id="ours",
         ),
         pytest.param(
-            "import typedqax as tq\nclass Bad(tq.ImplicitArray):\n    sum: int\n"
-            "    def materialize(self): ...\nBad(1)\n", 2, "TypeError: ", id="class",
+            "def f(n):\n    return f(n + 1)\nf(0)\n", 2, "RecursionError: maximum recursion",
+            id="recursion",
         ),
     ],
 )  # fmt: skip
@@ -419,6 +868,7 @@ def test_an_import_that_fails_is_a_finding_at_its_line(
     assert (finding.file, finding.line) == (str(folder / "broken.py"), line)
     assert finding.code == "import"
     assert f"importing `{name}.broken` fails: {text}" in finding.text
+    assert finding.text.endswith("; nothing else in it can be checked")
     assert checked.modules == 3
 
 
@@ -443,7 +893,8 @@ def test_the_command_prints_as_mypy_does_and_exits_with_1(
     assert out.splitlines() == [
         (
             "sample_out/rules.py:14: error: `bad`: the axis 'k' of the result Float[Low, \"m k\"] "
-            "is in no operand: misspelt, or write `_` (`...` for any number of axes)  [signature]"
+            "is in no operand: misspelt, or write `_` (`...` for any number of axes)  "
+            "[unbound-axis]"
         ),
         "Found 1 error in 1 file (checked 2 modules)",
     ]

@@ -31,8 +31,9 @@ _relations
 _domains
 _hints
 _annotations
-_aval
 _origin
+_written
+_aval
 _handler
 _rule
 _candidates
@@ -76,6 +77,9 @@ ops._facts
 ops._corpus
 ops._generate
 _declaring
+_importing
+_rule_findings
+_class_findings
 _check
 _explain
 _samples

@@ -4,19 +4,41 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 
-from typedqax._check import Checked, WrongUsageError, check_packages
+from typedqax._check import Checked, check_packages
+from typedqax._findings import CODES
+from typedqax._importing import WrongUsageError
 from typedqax._layout import working_folder
 
 USAGE = "usage: python -m typedqax check PKG [PKG...]"
 
+HELP = f"""{USAGE}
+
+Imports every module of the packages (names such as `mypkg` or `mypkg.arrays`, not files) and
+lists all that can be said against their handlers, tables and implicit classes, sorted by place:
+
+    file:line: error: text  [code]
+
+A note is what may well be meant. What a module prints while it is imported goes to stderr.
+
+exit status: 0 without errors (notes do not count), 1 with some, 2 on wrong usage, 130 interrupted
+
+codes:
+{{codes}}
+"""
+
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit status of the command: 0 without errors, 1 with some, 2 on wrong usage."""
-    if not arguments or arguments[0] in ("-h", "--help"):
-        stream = sys.stdout if arguments else sys.stderr
-        stream.write(f"{USAGE}\n")
-        return 0 if arguments else 2
+    """The exit status of the command."""
+    if not arguments:
+        sys.stderr.write(f"{USAGE}\n")
+        return 2
+    if any(each in ("-h", "--help") for each in arguments):
+        width = max(map(len, CODES))
+        codes = "\n".join(f"    {code:{width}}  {what}" for code, what in sorted(CODES.items()))
+        sys.stdout.write(HELP.format(codes=codes))
+        return 0
     command, *names = arguments
     if command != "check":
         return _wrong(f"{command!r} is no command; {USAGE}")
@@ -26,9 +48,14 @@ def main(arguments: Sequence[str]) -> int:
     if options:
         return _wrong(f"{options[0]!r} is no option; {USAGE}")
     try:
-        checked = check_packages(*names)
+        with redirect_stdout(sys.stderr):
+            checked = check_packages(*names)
     except WrongUsageError as error:
         return _wrong(str(error))
+    except KeyboardInterrupt as error:
+        sys.stderr.write(" ".join(["typedqax: interrupted", *getattr(error, "__notes__", ())]))
+        sys.stderr.write("\n")
+        return 130
     sys.stdout.write(report(checked))
     return 1 if checked.errors else 0
 

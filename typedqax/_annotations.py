@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
 import jax
@@ -29,6 +30,7 @@ __all__ = [
     "field_patterns",
     "instantiate",
     "instantiated_axes",
+    "no_leaf",
     "operand_patterns",
     "result_patterns",
     "signature_of",
@@ -265,6 +267,9 @@ def _text(annotation: object) -> str:
         return f"Annotated[{', '.join(map(_text, get_args(annotation)))}]"
     if isinstance(annotation, TypeVar):
         return annotation.__name__
+    if origin in (tuple, list, Sequence):
+        items = ["..." if each is ... else _text(each) for each in get_args(annotation)]
+        return f"{origin.__name__}[{', '.join(items) or '()'}]"
     if origin is None and isinstance(annotation, type):
         root = dispatch_root(annotation)
         return "ImplicitArray" if root is ImplicitValue else annotation.__name__
@@ -324,6 +329,7 @@ def _check_names_bound(form: Form) -> None:
                         f"give {name!r} an axis of its own in an operand that is always there, "
                         "or write `_`",
                         parameter.name,
+                        code="unbound-axis",
                     )
 
 
@@ -373,6 +379,12 @@ def result_patterns(annotation: object) -> ResultPattern:
     declines = len(kept) < len(members)
     if not kept:
         return ResultPattern((), single=False, may_decline=declines, text=text)
+    if any(m is None or m is types.NoneType for m in kept):
+        raise AnnotationError(
+            f"the result {text}: a handler gives an array, never None",
+            "to decline a call, return DECLINE and annotate `| Declined`",
+            code="result",
+        )
     if any(m in (Any, object) for m in kept):
         return ResultPattern(None, single=False, may_decline=declines, text=text)
     containers = [m for m in kept if (get_origin(m) or m) in (tuple, list, Sequence)]
@@ -389,7 +401,9 @@ def result_patterns(annotation: object) -> ResultPattern:
     try:
         patterns = tuple(p for member in kept for p in _patterns(member, _BOTH))
     except AnnotationError as error:
-        raise AnnotationError(f"the result {text}: {error.problem}", error.advice) from None
+        raise AnnotationError(
+            f"the result {text}: {error.problem}", error.advice, code=error.code
+        ) from None
     return ResultPattern((patterns,), single=True, may_decline=declines, text=text)
 
 
@@ -491,6 +505,24 @@ def _mentions_array(annotation: object) -> bool:
         annotation in (jax.Array, ArrayValue)
         or issubclass(annotation, ImplicitValue | AbstractArray)
     )
+
+
+def no_leaf(annotation: object) -> str | None:
+    """The text of an annotation of what JAX takes for no leaf (text, a function); else None."""
+    annotation = _unaliased(annotation)
+    members = get_args(annotation) if get_origin(annotation) in _UNIONS else (annotation,)
+    kept = [m for m in members if m is not None and m is not types.NoneType]
+    return _text(annotation) if kept and all(map(_is_no_leaf, kept)) else None
+
+
+def _is_no_leaf(annotation: object) -> bool:
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return any(isinstance(value, str | bytes) for value in get_args(annotation))
+    if origin in (type, Callable):
+        return True
+    kinds = (str, bytes, Enum, np.dtype, type)
+    return isinstance(annotation, type) and origin is None and issubclass(annotation, kinds)
 
 
 def event_rank(patterns: Sequence[ArrayPattern]) -> int | None:

@@ -21,14 +21,18 @@ from typedqax import _jax
 from typedqax._aval import (
     aval_of,
     batch_shape,
+    class_error,
     derive,
+    field_error,
     given_dtype,
     given_shape,
     is_array_like,
     look,
+    no_leaf_problem,
 )
+from typedqax._collecting import refuse
 from typedqax._contracts import check_fields
-from typedqax._errors import ContractError, TypedQaxError
+from typedqax._errors import ContractError, Problem, TypedQaxError
 from typedqax._installed import recheck_class
 from typedqax._materialization import Policy
 from typedqax._trace import ImplicitTrace, enclosing_trace
@@ -237,6 +241,7 @@ class ImplicitArray(ImplicitValue, _Dataclass, _ArrayBase, ABC):
             super().__init_subclass__(**keywords)
             _set_class_keywords(cls, materialization, warn_on_materialize, commute_ops)
             _refuse_hidden_members(cls)
+            _refuse_text_fields(cls)
             for base in cls.__bases__:
                 if issubclass(base, ImplicitArray) and base is not ImplicitArray:
                     field_names(base)
@@ -499,14 +504,12 @@ def _set_class_keywords(
     cls: Any, policy: Policy | None, warn: bool | None, commute: bool | None
 ) -> None:
     if policy is not None and policy not in get_args(Policy):
-        raise TypeError(
-            f"class {cls.__name__}: materialization={policy!r} is none of "
-            f"{', '.join(map(repr, get_args(Policy)))}."
-        )
+        text = f"materialization={policy!r} is none of {', '.join(map(repr, get_args(Policy)))}"
+        refuse(class_error(cls, Problem("class", text)))
+        policy = None
     if warn is not None and policy is not None:
-        raise TypeError(
-            f"class {cls.__name__}: give materialization= or warn_on_materialize=, not both."
-        )
+        text = "give materialization= or warn_on_materialize=, not both"
+        refuse(class_error(cls, Problem("class", text)))
     if warn is not None:
         policy = "warn" if warn else "allow"
     if policy is not None:
@@ -522,17 +525,28 @@ def _refuse_hidden_members(cls: Any) -> None:
         for name, annotation in annotated.items()
         if _is_hidden_member(name) and "ClassVar" not in str(annotation)
     ]
-    if hidden:
-        raise TypeError(
-            f"class {cls.__name__}: a field named {hidden[0]!r} would hide the member of arrays "
-            f"that has this name; rename the field."
-            + (
-                " The shape and dtype are keyword arguments of every implicit array, or class "
-                "attributes default_shape and default_dtype."
-                if hidden[0] in ("shape", "dtype")
-                else ""
+    for name in hidden:
+        text = "it would hide the member of arrays that has this name; rename the field"
+        if name in ("shape", "dtype"):
+            text += (
+                ". The shape and dtype are keyword arguments of every implicit array, or class "
+                "attributes default_shape and default_dtype"
             )
-        )
+        refuse(field_error(cls, name, Problem("field", text), role="a field"))
+
+
+def _refuse_text_fields(cls: Any) -> None:
+    """Refuse text that is a leaf of the pytree; the rest is looked at when annotations have values.
+
+    A postponed annotation has none yet: it may name what is defined further below.
+    """
+    for name, annotation in inspect.get_annotations(cls).items():
+        default = cls.__dict__.get(name)
+        if isinstance(default, dataclasses.Field) and default.metadata.get(AUX, False):
+            continue
+        kind = {"str": str, "bytes": bytes}.get(annotation, annotation)
+        if kind in (str, bytes):
+            refuse(field_error(cls, name, no_leaf_problem(name, kind.__name__)))
 
 
 def _remember_local_names(cls: Any) -> None:

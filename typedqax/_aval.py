@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -11,8 +12,13 @@ import jax
 import numpy as np
 
 from typedqax import _jax
-from typedqax._annotations import AnnotationError, event_rank, field_patterns
-from typedqax._errors import ShapeError, SignatureError, UninitializedAval
+from typedqax._annotations import (
+    AnnotationError,
+    event_rank,
+    field_patterns,
+    no_leaf,
+)
+from typedqax._errors import Problem, ShapeError, SignatureError, UninitializedAval
 from typedqax._signature import ArrayPattern, Dense, Operand
 from typedqax._value import (
     EXACT,
@@ -23,6 +29,7 @@ from typedqax._value import (
     is_value,
     with_children,
 )
+from typedqax._written import WrittenClass
 
 _REMEMBERED = 4096
 """How many shapes and dtypes a class remembers; more than a program has, and bounded."""
@@ -55,57 +62,99 @@ def field_layouts(cls: type[ImplicitValue]) -> Mapping[str, FieldLayout]:
     """
     layouts: Mapping[str, FieldLayout] | None = cls.__dict__.get("_field_layouts")
     if layouts is None:
-        annotations = _child_annotations(cls)
-        layouts = {}
-        for name, annotation in annotations.items():
-            try:
-                patterns = field_patterns(annotation)
-            except AnnotationError as error:
-                raise _field_error(cls, name, str(error)) from error
-            rank = None if patterns is None else event_rank(patterns)
-            layouts[name] = FieldLayout(patterns, rank)
+        layouts, errors = read_fields(cls)
+        if errors:
+            raise errors[0]
         cls._field_layouts = layouts
     return layouts
 
 
-def _child_annotations(cls: type[ImplicitValue]) -> dict[str, Any]:
+def read_fields(
+    cls: type[ImplicitValue],
+) -> tuple[dict[str, FieldLayout], list[SignatureError]]:
+    """What the annotations of the array fields of `cls` say, and why some of them say nothing."""
+    layouts: dict[str, FieldLayout] = {}
+    errors = []
+    for name, (owner, annotation) in _child_annotations(cls).items():
+        if isinstance(annotation, Problem):
+            errors.append(field_error(owner, name, annotation))
+            continue
+        try:
+            patterns = field_patterns(annotation)
+        except AnnotationError as error:
+            errors.append(field_error(owner, name, Problem(error.code, str(error))))
+            continue
+        shown = no_leaf(annotation)
+        if shown is not None:
+            errors.append(field_error(owner, name, no_leaf_problem(name, shown)))
+            continue
+        rank = None if patterns is None else event_rank(patterns)
+        layouts[name] = FieldLayout(patterns, rank)
+    return layouts, errors
+
+
+def _child_annotations(cls: type[ImplicitValue]) -> dict[str, tuple[type, Any]]:
+    """By field, the class that annotates it and the annotation, or what is wrong with that."""
     children = field_names(cls).children
-    found: dict[str, Any] = {}
+    found: dict[str, tuple[type, Any]] = {}
     for base in reversed(cls.__mro__):
         raw = inspect.get_annotations(base)
-        if not any(name in raw for name in children):
+        own = [name for name in children if name in raw]
+        if not own:
             continue
         local_names = {
             **base.__dict__.get("_defining_locals", {}),
             **base.__dict__,
             base.__name__: base,
         }
-        try:
-            resolved = inspect.get_annotations(base, locals=local_names, eval_str=True)
-        except NameError as error:
-            raise _field_error(
-                base,
-                "...",
-                f"an annotation names {error.name!r}, which does not exist there; import it (not "
-                f"only under TYPE_CHECKING), or define it before the class is first used",
-            ) from error
-        found.update({name: resolved[name] for name in children if name in resolved})
+        names = getattr(sys.modules.get(base.__module__), "__dict__", {})
+        for name in own:
+            found[name] = (base, _evaluated_annotation(raw[name], names, local_names))
     return found
 
 
-def _field_error(cls: type[ImplicitValue], name: str, problem: str) -> SignatureError:
-    return SignatureError(
-        f"{cls.__qualname__}.{name}", _place_of(cls), [problem], role="an array field"
+def _evaluated_annotation(annotation: Any, names: dict[str, Any], local: dict[str, Any]) -> Any:
+    """A postponed annotation as an object; what is wrong with it, where it has no value."""
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, names, local)  # as inspect.get_annotations does
+    except NameError as error:
+        return Problem(
+            "annotation",
+            f"an annotation names {error.name!r}, which does not exist there; import it (not "
+            f"only under TYPE_CHECKING), or define it before the class is first used",
+        )
+    except Exception as error:  # noqa: BLE001  # jaxtyping and Python raise many kinds
+        code = "shape" if isinstance(error, ValueError) else "annotation"
+        text = f"the annotation {annotation!r} has no value ({type(error).__name__}: {error})"
+        return Problem(code, text)
+
+
+def no_leaf_problem(name: str, shown: str) -> Problem:
+    """That a field holds what is no array, and would be handed to JAX as one."""
+    return Problem(
+        "field",
+        f"{shown} is no array, and a field is a leaf of the pytree: keep it as auxiliary data, "
+        f"{name}: {shown} = aux_field()",
     )
 
 
-def _place_of(cls: type) -> str:
-    try:
-        file = inspect.getsourcefile(cls)
-        _, line = inspect.getsourcelines(cls)
-    except (OSError, TypeError):
-        return cls.__module__
-    return f"{file}:{line}"
+def field_error(
+    cls: type, name: str, problem: Problem, role: str = "an array field"
+) -> SignatureError:
+    """The error that a field of `cls` is none that an implicit array can have."""
+    written = WrittenClass.of(cls)
+    place = str(written.place(name)) if written.found else cls.__module__
+    return SignatureError(f"{cls.__qualname__}.{name}", place, [problem], role=role)
+
+
+def class_error(cls: type, problem: Problem) -> SignatureError:
+    """The error that a class cannot be one of implicit arrays."""
+    written = WrittenClass.of(cls)
+    place = str(written.place()) if written.found else cls.__module__
+    role = "a class of implicit arrays"
+    return SignatureError(cls.__qualname__, place, [problem], role=role)
 
 
 # --- values --------------------------------------------------------------------------------------

@@ -10,14 +10,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
-from typedqax._errors import SignatureError
+from typedqax._errors import TypedQaxError
 
 _PACKAGE = str(Path(__file__).resolve().parent) + os.sep
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A handler that was refused, and where the program asked for it.
+    """Something that was refused, and where the program asked for it.
 
     Attributes:
         error: why it was refused.
@@ -25,7 +25,7 @@ class Refusal:
         line: the line there.
     """
 
-    error: SignatureError
+    error: TypedQaxError
     file: str
     line: int
 
@@ -38,24 +38,31 @@ def is_collecting() -> bool:
     return _collected.get() is not None
 
 
-def kept(error: SignatureError) -> bool:
+def kept(error: TypedQaxError) -> bool:
     """Whether `error` was collected, so that there is no need to raise it."""
     collected = _collected.get()
     if collected is None:
         return False
     frame = sys._getframe(1)  # the frames are where the program stands
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<frozen ")):
         frame = frame.f_back
     collected.append(Refusal(error, frame.f_code.co_filename, frame.f_lineno))
     return True
 
 
+def refuse(error: TypedQaxError) -> None:
+    """Raise `error`, unless it is collected; then the caller goes on without what it refuses."""
+    if not kept(error):
+        raise error
+
+
 @contextmanager
 def collecting() -> Iterator[list[Refusal]]:
-    """Inside the block, handlers and tables that are wrong do not stop the program.
+    """Inside the block, declarations that are wrong do not stop the program.
 
-    A handler that cannot be one is collected, and its rule is for nothing. Tables are made, and
-    installed, with whatever is ambiguous in them.
+    What is refused is collected. The rule of a handler that cannot be one is for nothing, a table
+    is without what is no rule, a class stays as it is written. Tables are made, and installed, with
+    whatever is ambiguous in them.
     """
     collected: list[Refusal] = []
     token = _collected.set(collected)

@@ -13,7 +13,7 @@ from typedqax import ops
 from typedqax._collecting import kept
 from typedqax._declined import Declined
 from typedqax._domains import COMMUTATIVE
-from typedqax._errors import SignatureError
+from typedqax._errors import Problem, SignatureError
 from typedqax._handler import Handler
 from typedqax._installed import install_rule
 from typedqax._jax import Primitive
@@ -104,10 +104,10 @@ def _commutes(handler: Handler) -> bool:
     )
 
 
-def _targets(wanted: One | Sequence[One]) -> tuple[list[Target], list[str]]:
+def _targets(wanted: One | Sequence[One]) -> tuple[list[Target], list[Problem]]:
     """What the rule is for, each once, and why some of it cannot be."""
     targets: dict[str, Target] = {}
-    problems = []
+    problems: list[Problem] = []
     for part in _parts(wanted):
         if part is ops.any_primitive:
             found = [Target("*", _itself)]
@@ -122,12 +122,12 @@ def _targets(wanted: One | Sequence[One]) -> tuple[list[Target], list[str]]:
                 problems.append(_unknown(part))
         else:
             found = []
-            problems.append(
-                f"{part!r} is no primitive: give a name, a primitive of JAX, an op, or several"
-            )
+            text = f"{part!r} is no primitive: give a name, a primitive of JAX, an op, or several"
+            problems.append(Problem("unknown-primitive", text))
         targets |= {target.name: target for target in found}
     if not targets and not problems:
-        problems.append("no primitive is given that it would be for")
+        text = "no primitive is given that it would be for"
+        problems.append(Problem("unknown-primitive", text))
     return list(targets.values()), problems
 
 
@@ -147,8 +147,8 @@ def _itself(primitive: Primitive) -> Primitive:
     return primitive
 
 
-def _unknown(name: str) -> str:
+def _unknown(name: str) -> Problem:
     names = [op.attribute for op in ops.listed()]
     near = difflib.get_close_matches(name.removesuffix("_p"), names, n=3)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return f"JAX has no primitive {name!r}{hint}"
+    return Problem("unknown-primitive", f"JAX has no primitive {name!r}{hint}")

@@ -25,10 +25,20 @@ class AnnotationError(Exception):
         problem: what is wrong, a clause without a final stop.
         advice: what to write instead, a clause without a final stop.
         parameter: the parameter it is about, when known.
+        code: `"shape"` where the text of a shape is wrong; `"unbound-axis"` where an axis that it
+            uses has no size; else `"annotation"`.
     """
 
-    def __init__(self, problem: str, advice: str, parameter: str | None = None) -> None:
+    def __init__(
+        self,
+        problem: str,
+        advice: str,
+        parameter: str | None = None,
+        *,
+        code: str = "annotation",
+    ) -> None:
         self.problem, self.advice, self.parameter = problem, advice, parameter
+        self.code = code
         super().__init__(problem, advice, parameter)
 
     def __str__(self) -> str:
@@ -37,7 +47,7 @@ class AnnotationError(Exception):
 
     def of(self, parameter: str) -> AnnotationError:
         """The same facts about the named parameter."""
-        return AnnotationError(self.problem, self.advice, parameter)
+        return AnnotationError(self.problem, self.advice, parameter, code=self.code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +190,7 @@ def parse_dims(text: str) -> Dims:
             f"the axes {text!r} are value-dependent ({{...}} is the value of an argument)",
             "dispatch sees class, dtype and shape only: name the axis, and check the value in "
             "the handler",
+            code="shape",
         )
     for part in text.split():
         item = _parse_axis(part, text)
@@ -188,6 +199,7 @@ def parse_dims(text: str) -> Dims:
                 raise AnnotationError(
                     f"the axes {text!r} have two parts of any length",
                     "keep one of `...` and `*name` in an annotation",
+                    code="shape",
                 )
             section = item
         else:
@@ -212,6 +224,7 @@ def _parse_axis(part: str, text: str) -> Axis | Section:
         raise AnnotationError(
             f"the axis {part!r} in {text!r} is a ?name, which only means something in a PyTree",
             f"write {rest or 'a name'!r}: an operand is one array",
+            code="shape",
         )
     broadcast, anonymous, variadic = "#" in marks, "_" in marks, "*" in marks
     if anonymous:
@@ -240,6 +253,7 @@ def _misspelt(part: str, text: str, reason: str) -> AnnotationError:
         f"the axis {part!r} in {text!r} cannot be read: {reason}",
         "separate axes by spaces, each a name, a number, `_`, `...`, `*name`, `#name` or an "
         "expression without spaces such as `n+1`",
+        code="shape",
     )
 
 

@@ -37,18 +37,34 @@ class TypedQaxError(Exception):
     """The base of all errors that typedqax raises."""
 
 
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a handler or a class.
+
+    Attributes:
+        code: what kind of mistake it is, in a word or two, as `check` names it.
+        text: a sentence, with what to write instead.
+    """
+
+    code: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class SignatureError(TypedQaxError, TypeError):
     """A handler's own signature says something that cannot be dispatched on.
 
     Attributes:
         handler: the handler's name.
         place: its file and line.
-        problems: what is wrong with it, a sentence each, with what to write instead.
+        problems: what is wrong with it.
         role: what it was declared as; a field of an implicit array is read by the same rules.
     """
 
     def __init__(
-        self, handler: str, place: str, problems: Sequence[str], role: str = "a handler"
+        self, handler: str, place: str, problems: Sequence[Problem], role: str = "a handler"
     ) -> None:
         super().__init__(handler, place, problems, role)
         self.handler, self.place, self.problems = handler, place, tuple(problems)
@@ -99,6 +115,7 @@ class AmbiguousPair:
         opaque: whether validators that cannot be compared are all that tells them apart.
         partial: handlers that settle a part of the overlap.
         also: other primitives of which the same holds.
+        classes: where the classes of the witness stand that neither handler names.
     """
 
     primitive: str
@@ -113,6 +130,7 @@ class AmbiguousPair:
     opaque: bool = False
     partial: tuple[HandlerFacts, ...] = ()
     also: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         whose = _listed(self.primitive, self.also)
@@ -131,6 +149,7 @@ class AmbiguousPair:
             f"For example this call would {'still ' if self.partial else ''}be ambiguous:",
             f"      {_shortened(self.witness, 300)}",
         ]
+        lines += [f"      where {each}" for each in self.classes]
         remedies = self._remedies()
         lines.append("Fix it:" if len(remedies) == 1 else "Fix it in one of these ways:")
         return "\n".join(lines + [f"  - {each}" for each in remedies])
@@ -186,9 +205,11 @@ class AmbiguousPair:
 
     def brief(self) -> str:
         """One line, for when there are many."""
+        where = f", where {' and '.join(self.classes)}" if self.classes else ""
         return (
             f"`{self.primitive}`: {self.first.name} ({self.first.place}) and "
-            f"{self.second.name} ({self.second.place}), as in {_shortened(self.witness, 120)}"
+            f"{self.second.name} ({self.second.place}), as in "
+            f"{_shortened(self.witness, 120)}{where}"
         )
 
 

@@ -16,6 +16,33 @@ from typedqax._table import HandlerTable, findings_of
 
 Severity: TypeAlias = Literal["error", "note"]
 
+CODES: Mapping[str, str] = {
+    "always-declines": "a handler that takes no call at all",
+    "ambiguous": "a call that two handlers match, neither being more specific",
+    "annotation": "an annotation that has no value, or that no array can have",
+    "arity": "a handler of another number of operands than its primitive",
+    "class": "class keywords of an implicit class",
+    "commutative": "commutative=True where operands have an order",
+    "declined-param": "a param with which a handler declines (a note)",
+    "duplicate": "two handlers of exactly the same operands",
+    "field": "fields of an implicit class that nothing fits, or that are no arrays",
+    "handler": "what cannot be called as a handler",
+    "ignored-param": "a param swallowed by **_ that decides which numbers come out",
+    "import": "an import that fails",
+    "materialize": "a materialize that raises, or is not as annotated",
+    "one-sided": "a handler without a counterpart for the other order of operands",
+    "operand-name": "an operand that has a param's name",
+    "result": "a return annotation that no result of the primitive meets",
+    "shape": "the text of a shape",
+    "table": "what is no rule in a table, or no table to install",
+    "unbound-axis": "an axis that no operand gives a size",
+    "undeclared-decline": "a DECLINE that the return annotation does not have",
+    "unknown-param": "a param that the primitive does not have on this JAX",
+    "unknown-primitive": "a primitive that this JAX does not have",
+    "unreachable": "a handler that no call reaches, or that better ones leave none",
+}
+"""Every code of a finding, and what it is about."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
@@ -24,7 +51,7 @@ class Finding:
     Attributes:
         file: where the handler was written.
         line: the line there.
-        code: what kind of finding it is, such as `ambiguous`.
+        code: what kind of finding it is, one of `CODES`.
         text: what was found and what to do, without the place.
         severity: `"error"`; or `"note"` for what may well be meant.
         packages: the top-level packages whose code it is about.
@@ -164,7 +191,7 @@ def _two_kinds(entry: Entry) -> bool:
 
 
 def _params(rule: Rule) -> Iterator[Finding]:
-    """Params that a handler names and no primitive has, and those that make it decline."""
+    """Params that a handler names and no primitive has."""
     handler, known = rule.handler, [t.params for t in rule.targets if t.params is not None]
     if len(known) == len(rule.targets):
         have = frozenset().union(*known)
@@ -173,23 +200,11 @@ def _params(rule: Rule) -> Iterator[Finding]:
                 handler,
                 "unknown-param",
                 f"`{handler.name}` names the param `{name}`, which "
-                f"{_ops(rule)} never gives; misspelt?",
-            )
-    if handler.params.rest == "declined":
-        have = frozenset().union(*known)
-        declined = sorted(have - handler.params.named)
-        if declined:
-            names = ", ".join(f"`{name}`" for name in declined)
-            them = f"{names} is" if len(declined) == 1 else f"one of {names} is"
-            yield _at(
-                handler,
-                "declined-param",
-                f"`{handler.name}` declines every call in which {them} not None; name it, "
-                "or take **params",
-                severity="note",
+                f"{named_ops(rule)} never gives; misspelt?",
             )
 
 
-def _ops(rule: Rule) -> str:
+def named_ops(rule: Rule) -> str:
+    """The primitives that a rule is for, as texts list them."""
     names = [f"`{target.name}`" for target in rule.targets]
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")

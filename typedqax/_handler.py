@@ -9,9 +9,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from typedqax._annotations import AnnotationError, ResultPattern, result_patterns, signature_of
-from typedqax._errors import HandlerFacts, SignatureError
-from typedqax._hints import UnresolvedHintError, type_hints
+from typedqax._annotations import (
+    AnnotationError,
+    ResultPattern,
+    operand_patterns,
+    result_patterns,
+    signature_of,
+)
+from typedqax._errors import HandlerFacts, Problem, SignatureError
+from typedqax._hints import UnresolvedHintError, read_hints
 from typedqax._origin import Origin, Place
 from typedqax._signature import ArrayPattern, Signature
 
@@ -85,23 +91,28 @@ class Handler:
         positional = [each for each in shape if each.kind in _POSITIONAL]
         if takes_first:
             positional = _without_first(positional, name, place)
-        try:
-            hints = type_hints(written, without=_firsts(shape) if takes_first else ())
-        except UnresolvedHintError as error:
-            raise SignatureError(name, str(place), [_unresolved(error, written)]) from error
+        hints, unresolved = read_hints(written, without=_firsts(shape) if takes_first else ())
 
         def hint(parameter: Parameter) -> object:
             return hints.get(parameter.name, Parameter.empty)
 
         returned = hints.get("return", Parameter.empty)
+        operands = {each.name: hint(each) for each in positional}
         try:
+            if unresolved:
+                raise unresolved[0]
             signature = signature_of(
                 (each.name, hint(each), each.kind, each.default is not Parameter.empty)
                 for each in positional
             )
             result = result_patterns(returned)
+        except UnresolvedHintError as error:
+            problems = [_unresolved(each, written) for each in unresolved]
+            problems += _meaningless(operands, returned)
+            raise SignatureError(name, str(place), problems) from error
         except AnnotationError as error:
-            raise SignatureError(name, str(place), [str(error)]) from error
+            problems = _meaningless(operands, returned) or [Problem(error.code, str(error))]
+            raise SignatureError(name, str(place), problems) from error
         free = _free_names(signature, result)
         if free:
             raise SignatureError(name, str(place), free)
@@ -173,12 +184,20 @@ def _called_and_written(function: object) -> tuple[Callable[..., Any], Callable[
         raise SignatureError(
             described,
             "a method",
-            ["a handler is a plain function, which can be called alone; or use @staticmethod"],
+            [
+                Problem(
+                    "handler",
+                    "a handler is a plain function, which can be called alone; or use "
+                    "@staticmethod",
+                )
+            ],
         )
     if not callable(function) or isinstance(function, type):
         kind = "a class" if isinstance(function, type) else f"of type {type(function).__name__}"
         raise SignatureError(
-            described, kind, ["a handler is a plain function of the primitive's operands"]
+            described,
+            kind,
+            [Problem("handler", "a handler is a plain function of the primitive's operands")],
         )
     written: Any = function
     while True:
@@ -211,13 +230,21 @@ def _shape_of(called: Callable[..., Any], name: str, place: Place) -> list[Param
     """The parameters of `called`, without those that a partial has bound by keyword."""
     if inspect.iscoroutinefunction(called) or inspect.isgeneratorfunction(called):
         raise SignatureError(
-            name, str(place), ["a handler returns its result; this is a coroutine or a generator"]
+            name,
+            str(place),
+            [
+                Problem(
+                    "handler", "a handler returns its result; this is a coroutine or a generator"
+                )
+            ],
         )
     try:
         parameters = list(inspect.signature(called).parameters.values())
     except (TypeError, ValueError) as error:
         raise SignatureError(
-            name, str(place), ["it has no signature that Python can read; wrap it in a def"]
+            name,
+            str(place),
+            [Problem("handler", "it has no signature that Python can read; wrap it in a def")],
         ) from error
     bound = called.keywords if isinstance(called, functools.partial) else {}
     parameters = [each for each in parameters if each.name not in bound]
@@ -227,7 +254,13 @@ def _shape_of(called: Callable[..., Any], name: str, place: Place) -> list[Param
         raise SignatureError(
             name,
             str(place),
-            [f"it is a method, with `{parameters[0].name}`; write a function or a @staticmethod"],
+            [
+                Problem(
+                    "handler",
+                    f"it is a method, with `{parameters[0].name}`; write a function or a "
+                    "@staticmethod",
+                )
+            ],
         )
     return parameters
 
@@ -236,7 +269,9 @@ def _without_first(positional: list[Parameter], name: str, place: Place) -> list
     """The operands of a handler that is given the op or the primitive first."""
     if not positional:
         raise SignatureError(
-            name, str(place), ["it is given the op ahead of the operands, but takes no positional"]
+            name,
+            str(place),
+            [Problem("arity", "it is given the op ahead of the operands, but takes no positional")],
         )
     # def handler(*everything): the op is the first of them.
     return positional if positional[0].kind is Parameter.VAR_POSITIONAL else positional[1:]
@@ -264,7 +299,7 @@ def _declines(returned: object, result: ResultPattern) -> Literal["never", "may"
     return "unknown" if returned in (Parameter.empty, Any, object) else "never"
 
 
-def _free_names(signature: Signature, result: ResultPattern) -> list[str]:
+def _free_names(signature: Signature, result: ResultPattern) -> list[Problem]:
     """What is wrong with axis names of the result that no operand gives a size."""
     form = signature.forms[0]
     parameters = [each for each in form.parameters if each.required]
@@ -276,15 +311,16 @@ def _free_names(signature: Signature, result: ResultPattern) -> list[str]:
     problems = []
     for name in sorted(result.names - certain):
         if name in possible:
-            problems.append(
+            text = (
                 f"the axis {name!r} of the result {result.text} has no size in those calls in "
                 "which no operand binds it; bind it in every alternative, or write `_`"
             )
         else:
-            problems.append(
+            text = (
                 f"the axis {name!r} of the result {result.text} is in no operand: misspelt, or "
                 "write `_` (`...` for any number of axes)"
             )
+        problems.append(Problem("unbound-axis", text))
     return problems
 
 
@@ -302,10 +338,27 @@ def _shown(parameter: Parameter) -> str:
     return f"*{parameter.name}" if starred else parameter.name
 
 
-def _unresolved(error: UnresolvedHintError, written: Callable[..., Any]) -> str:
+def _meaningless(operands: Mapping[str, object], returned: object) -> list[Problem]:
+    """All annotations that mean nothing, each looked at by itself."""
+    problems = []
+    for name, annotation in operands.items():
+        try:
+            operand_patterns(annotation)
+        except AnnotationError as error:
+            problems.append(Problem(error.code, str(error.of(name))))
+    try:
+        result_patterns(returned)
+    except AnnotationError as error:
+        problems.append(Problem(error.code, str(error)))
+    return problems
+
+
+def _unresolved(error: UnresolvedHintError, written: Callable[..., Any]) -> Problem:
     """What to do about an annotation that cannot be evaluated."""
     whose = "the result" if error.parameter == "return" else f"`{error.parameter}`"
     text = f"the annotation of {whose}, {error.annotation!r}, has no value ({error.reason})"
+    if error.valued:
+        return Problem("shape", text)
     if "<locals>" in getattr(written, "__qualname__", ""):
         text += (
             "; a class that is local to a function can be named in a postponed annotation only "
@@ -313,4 +366,4 @@ def _unresolved(error: UnresolvedHintError, written: Callable[..., Any]) -> str:
         )
     else:
         text += "; what an annotation names must be imported at run time, not under TYPE_CHECKING"
-    return text
+    return Problem("annotation", text)

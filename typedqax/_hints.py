@@ -16,24 +16,37 @@ class UnresolvedHintError(Exception):
         parameter: whose annotation it is; `"return"` for the result's.
         annotation: what was written.
         reason: why it has no value.
+        valued: whether each name in it has one, so that it is the text of a shape that is wrong.
     """
 
-    def __init__(self, parameter: str, annotation: str, reason: str) -> None:
+    def __init__(self, parameter: str, annotation: str, reason: str, *, valued: bool) -> None:
         super().__init__(parameter, annotation, reason)
         self.parameter, self.annotation, self.reason = parameter, annotation, reason
+        self.valued = valued
 
 
-def type_hints(function: Callable[..., Any], *, without: Sequence[str] = ()) -> dict[str, object]:
-    """The annotations of `function` as objects, forward references replaced.
+def type_hints(function: Callable[..., Any]) -> dict[str, object]:
+    """The annotations of `function` as objects, as `read_hints` gives them.
 
-    Those of the parameters `without` are left out.
+    Raises:
+        UnresolvedHintError: a name in an annotation means nothing there.
+    """
+    hints, unresolved = read_hints(function)
+    if unresolved:
+        raise unresolved[0]
+    return hints
+
+
+def read_hints(
+    function: Callable[..., Any], *, without: Sequence[str] = ()
+) -> tuple[dict[str, object], list[UnresolvedHintError]]:
+    """The annotations of `function` as objects, and those that have no value.
+
+    Forward references are replaced. The annotations of the parameters `without` are left out.
 
     Names are looked up as in the function's body: what it closes over, the scopes that enclose
     its definition as far as they are still running (a class made in the same function, while
     that function declares the handler), then its module.
-
-    Raises:
-        UnresolvedHintError: a name in an annotation means nothing there.
     """
     written: dict[str, object] = {
         name: annotation
@@ -41,13 +54,17 @@ def type_hints(function: Callable[..., Any], *, without: Sequence[str] = ()) -> 
         if name not in without
     }
     if not any(_is_postponed(each) for each in written.values()):
-        return written
+        return written, []
     namespace: dict[str, Any] = getattr(function, "__globals__", {})
     enclosing = _enclosing_names(function)
-    return {
-        name: _evaluated(name, annotation, namespace, enclosing)
-        for name, annotation in written.items()
-    }
+    hints: dict[str, object] = {}
+    unresolved = []
+    for name, annotation in written.items():
+        try:
+            hints[name] = _evaluated(name, annotation, namespace, enclosing)
+        except UnresolvedHintError as error:
+            unresolved.append(error)
+    return hints, unresolved
 
 
 def _is_postponed(annotation: object) -> bool:
@@ -77,7 +94,9 @@ def _evaluated(
         # Whatever evaluating a user's annotation raises (NameError of a misspelt or local
         # name, TypeError of jaxtyping, SyntaxError) is one finding: it has no meaning.
         shown = annotation if isinstance(annotation, str) else str(annotation)
-        raise UnresolvedHintError(name, shown, f"{type(error).__name__}: {error}") from error
+        reason = f"{type(error).__name__}: {error}"
+        valued = isinstance(error, ValueError)  # jaxtyping's, of axes
+        raise UnresolvedHintError(name, shown, reason, valued=valued) from error
     return hints[name]
 
 

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
-from typedqax._collecting import is_collecting
+from typedqax._collecting import is_collecting, refuse
 from typedqax._errors import AmbiguityError, TypedQaxError, refusal
 from typedqax._origin import Origin, Place
 from typedqax._ranking import Ranking, note_joining_class, rank, supersede
 from typedqax._table import (
     Entry,
     HandlerTable,
+    Part,
     Rule,
     current_rules,
     findings_of,
@@ -23,8 +23,6 @@ from typedqax._table import (
     rules_of,
 )
 from typedqax._value import ImplicitValue, dispatch_root
-
-Part: TypeAlias = HandlerTable | Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +99,16 @@ def install(table: HandlerTable) -> None:
         AmbiguityError, DuplicateHandlerError: with what is installed, some call would have more
             than one best handler.
     """
-    if not isinstance(table, HandlerTable):
-        raise TypedQaxError(f"install takes a HandlerTable; got {_described(table)}")
-    _declare(table)
+    if _is_table(table):
+        _declare(table)
+
+
+def _is_table(given: object) -> bool:
+    """Whether what `install` was given is a table."""
+    if isinstance(given, HandlerTable):
+        return True
+    refuse(TypedQaxError(f"install takes a HandlerTable; got {_described(given)}"))
+    return False
 
 
 def install_rule(*rules: Rule) -> None:
@@ -140,9 +145,9 @@ def uninstall(table: HandlerTable) -> None:
             names = ", ".join(
                 _described(hold.part) for hold in _now.holds if not _is_rule(hold.part)
             )
-            raise TypedQaxError(
-                f"{_described(table)} is not installed; installed are: {names or 'none'}"
-            )
+            text = f"{_described(table)} is not installed; installed are: {names or 'none'}"
+            refuse(TypedQaxError(text))
+            return
         _replace_holds(
             hold if hold.part is not table else replace(hold, kept=False) for hold in _now.holds
         )

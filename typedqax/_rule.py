@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 from typedqax._collecting import kept
 from typedqax._domains import COMMUTATIVE, Calls, primitive_domain
-from typedqax._errors import SignatureError
+from typedqax._errors import Problem, SignatureError
 from typedqax._handler import Handler
 from typedqax._signature import Signature
 
@@ -158,6 +158,7 @@ class Rule:
             *_arity_problems(handler, chosen),
             *_param_problems(handler, chosen),
             *_order_problems(handler, chosen, commutative=commutative),
+            *_result_problems(handler, chosen),
         ]
         if problems:
             raise SignatureError(handler.name, str(handler.place), problems)
@@ -206,11 +207,11 @@ def _refused(*operands: Any) -> Any:
     raise NotImplementedError(operands)
 
 
-def _arity_problems(handler: Handler, targets: tuple[Target, ...]) -> list[str]:
+def _arity_problems(handler: Handler, targets: tuple[Target, ...]) -> list[Problem]:
     """Targets whose number of operands the handler does not take."""
     fewest, most = handler.arities
     takes = _count(fewest, most)
-    problems = []
+    problems: list[Problem] = []
     for target in targets:
         arity = target.arity
         if arity is None or (fewest <= arity and (most is None or arity <= most)):
@@ -220,12 +221,15 @@ def _arity_problems(handler: Handler, targets: tuple[Target, ...]) -> list[str]:
         if misplaced:
             names = ", ".join(f"`{name}`" for name in misplaced)
             text += f"; params come after a `*`: {names}"
-        problems.append(text)
+        problems.append(Problem("arity", text))
     arities = [target.arity for target in targets if target.arity is not None]
     if not problems and most is not None and arities and len(arities) == len(targets):
         problems += [
-            f"its operand `{name}` has a default, but is never given: "
-            f"`{targets[0].name}` has {max(arities)} operands"
+            Problem(
+                "arity",
+                f"its operand `{name}` has a default, but is never given: "
+                f"`{targets[0].name}` has {max(arities)} operands",
+            )
             for name in handler.operands[max(arities) : most]
         ]
     return problems
@@ -242,7 +246,7 @@ def _count(fewest: int, most: int | None) -> str:
     return f"{number} operand{'' if number == '1' else 's'}"
 
 
-def _param_problems(handler: Handler, targets: tuple[Target, ...]) -> list[str]:
+def _param_problems(handler: Handler, targets: tuple[Target, ...]) -> list[Problem]:
     """Params that the handler may not ask for, may not ignore, or cannot be given."""
     problems = []
     params = handler.params
@@ -252,22 +256,27 @@ def _param_problems(handler: Handler, targets: tuple[Target, ...]) -> list[str]:
         have = frozenset(target.params)
         for name in sorted(params.required - have):
             shown = ", ".join(sorted(have)) or "none"
-            problems.append(
+            text = (
                 f"`{target.name}` has no param `{name}` on this JAX (it has: {shown}); "
                 "misspelt, or give it a default"
             )
+            problems.append(Problem("unknown-param", text))
         if params.rest == "ignored":
             ignored = sorted((have - params.named) & DECIDING_PARAMS)
             if ignored:
                 names = ", ".join(f"`{name}`" for name in ignored)
-                problems.append(
+                text = (
                     f"it ignores {names} of `{target.name}`, which decides the numbers that come "
                     "out: name it as a keyword, or take **params and pass them on"
                 )
+                problems.append(Problem("ignored-param", text))
         given = have if params.rest != "declined" else have & params.named
         problems += [
-            f"its operand `{name}` has the name of a param of `{target.name}`: "
-            f"put a `/` after the operands"
+            Problem(
+                "operand-name",
+                f"its operand `{name}` has the name of a param of `{target.name}`: "
+                f"put a `/` after the operands",
+            )
             for name in sorted(given & handler.by_keyword)
         ]
     return list(dict.fromkeys(problems))
@@ -275,28 +284,52 @@ def _param_problems(handler: Handler, targets: tuple[Target, ...]) -> list[str]:
 
 def _order_problems(
     handler: Handler, targets: tuple[Target, ...], *, commutative: bool
-) -> list[str]:
+) -> list[Problem]:
     """Why the handler cannot stand for both orders of its operands."""
     if not commutative:
         return []
     wrong = [target.name for target in targets if target.name not in COMMUTATIVE]
     if wrong:
         known = ", ".join(sorted(COMMUTATIVE))
-        return [f"commutative=True is for {known}; the operands of `{wrong[0]}` have an order"]
+        text = f"commutative=True is for {known}; the operands of `{wrong[0]}` have an order"
+        return [Problem("commutative", text)]
     fewest, most = handler.arities
-    return [] if fewest == most == 2 else ["commutative=True is for a handler of two operands"]
+    if fewest == most == 2:
+        return []
+    return [Problem("commutative", "commutative=True is for a handler of two operands")]
 
 
-def _reach_problem(rule: Rule) -> str | None:
+def _result_problems(handler: Handler, targets: tuple[Target, ...]) -> list[Problem]:
+    """A result of a kind that none of the primitives has: several arrays, or one."""
+    result = handler.result
+    known = [target for target in targets if target.name != "*"]
+    says_nothing = not result.items and not result.repeated
+    if says_nothing or not known or len(known) < len(targets):
+        return []
+    if any(target.multiple_results is not result.single for target in known):
+        return []
+    names = _names(known)
+    if result.single:
+        text = f"it gives one array, {result.text}; {names} has several results: give a tuple"
+    else:
+        text = f"it gives several arrays, {result.text}; {names} has one result"
+    return [Problem("result", text)]
+
+
+def _names(targets: Sequence[Target]) -> str:
+    names = [f"`{target.name}`" for target in targets]
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
+def _reach_problem(rule: Rule) -> Problem | None:
     """Why no call can ever reach the rule's handler, under any of its primitives."""
     different = {id(entry.calls): entry.calls for entry in rule.entries}
     if any(calls.reaching(rule.signature) is not None for calls in different.values()):
         return None
-    names = ", ".join(f"`{target.name}`" for target in rule.targets[:3])
-    more = ", ..." if len(rule.targets) > 3 else ""
     shown = rule.signature.render()
-    return (
-        f"no call of {names}{more} can reach it: ({shown}) admits no operands, one of them "
-        "implicit at least, that the primitive would accept. `Array` is dense only; write an "
-        "implicit class, `ImplicitArray` (any implicit) or `ArrayValue` (both)"
+    return Problem(
+        "unreachable",
+        f"no call of {_names(rule.targets)} can reach it: ({shown}) admits no operands, one of "
+        "them implicit at least, that the primitive would accept. `Array` is dense only; write an "
+        "implicit class, `ImplicitArray` (any implicit) or `ArrayValue` (both)",
     )

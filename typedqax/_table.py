@@ -7,9 +7,9 @@ import threading
 import weakref
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
-from typedqax._collecting import is_collecting
+from typedqax._collecting import is_collecting, refuse
 from typedqax._comparison import Comparisons
 from typedqax._domains import COMMUTATIVE
 from typedqax._errors import AmbiguousPair, Duplicate, TypedQaxError, refusal
@@ -17,8 +17,11 @@ from typedqax._origin import Origin, Place
 from typedqax._ranking import Pair, Ranking, Tie, rank
 from typedqax._relations import meet
 from typedqax._rule import Entry, Rule, Target
+from typedqax._signature import Dense
+from typedqax._value import ImplicitValue
+from typedqax._written import WrittenClass
 
-__all__ = ["Entry", "HandlerTable", "Rule", "Target"]
+__all__ = ["Entry", "HandlerTable", "Part", "Rule", "Target"]
 
 
 @final
@@ -46,6 +49,7 @@ class HandlerTable:
     views: dict[object, Any]
 
     def __init__(self, name: str, /, *rules_or_tables: Rule | HandlerTable) -> None:
+        name, rules_or_tables = _named(name, rules_or_tables)
         frame = sys._getframe(1)  # the caller's module names the table's origin
         place = Place(frame.f_code.co_filename, frame.f_lineno)
         origin = Origin.of(frame.f_globals.get("__name__", "__main__"), name, place, frame.f_code)
@@ -131,25 +135,40 @@ class HandlerTable:
         return self
 
 
-def _checked_parts(name: object, parts: tuple[object, ...]) -> tuple[Rule | HandlerTable, ...]:
+Part: TypeAlias = Rule | HandlerTable
+"""What a table is made of."""
+
+
+def _named(name: object, parts: tuple[Part, ...]) -> tuple[str, tuple[Part, ...]]:
+    """The name and the parts; where the name was forgotten and that is collected, all as parts."""
+    if isinstance(name, str):
+        return name, parts
+    text = f"the first argument of HandlerTable is its name, a string; got {_kind(name)}"
+    refuse(TypedQaxError(text))
+    return "", (name, *parts) if isinstance(name, (Rule, HandlerTable)) else parts
+
+
+def _checked_parts(name: str, parts: tuple[object, ...]) -> tuple[Part, ...]:
     """`parts`, after asking that each is what a table is made of."""
-    if not isinstance(name, str):
-        raise TypedQaxError(
-            f"the first argument of HandlerTable is its name, a string; got {type(name).__name__}"
-        )
     for part in parts:
         if isinstance(part, (list, tuple, set, frozenset)):
-            raise TypedQaxError(
+            text = (
                 f"table {name!r} is made of rules and tables, each an argument of its own; got a "
-                f"{type(part).__name__} of {len(part)}. Unpack it: HandlerTable({name!r}, *rules)"
+                f"{_kind(part)} of {len(part)}. Unpack it: HandlerTable({name!r}, *rules)"
             )
-        if not isinstance(part, (Rule, HandlerTable)):
-            called = getattr(part, "__name__", None) or type(part).__name__
-            raise TypedQaxError(
+            refuse(TypedQaxError(text))
+        elif not isinstance(part, (Rule, HandlerTable)):
+            called = getattr(part, "__name__", None) or _kind(part)
+            text = (
                 f"table {name!r} is made of rules and tables; {called!r} is neither. "
                 f"Say what it handles: ops.<primitive>.to({called})"
             )
+            refuse(TypedQaxError(text))
     return tuple(part for part in parts if isinstance(part, (Rule, HandlerTable)))
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
 
 
 class _LiveTables:
@@ -248,7 +267,19 @@ def _ambiguous_pair(found: Sequence[tuple[Ranking, Tie]]) -> AmbiguousPair:
         tie.second,
         f"{tie.first.target.name}({', '.join(map(str, tie.witness))})",
         partial=tie.partial,
+        classes=_places_of_classes(tie),
         also=tuple(ranking.primitive for ranking, _ in found[1:]),
+    )
+
+
+def _places_of_classes(tie: Tie) -> tuple[str, ...]:
+    """Where those classes of the witness stand that neither handler names."""
+    named = tie.first.signature.classes | tie.second.signature.classes | {Dense, ImplicitValue}
+    found = {operand.cls: WrittenClass.of(operand.cls) for operand in tie.witness}
+    return tuple(
+        f"{cls.__name__} is the class at {written.place()}"
+        for cls, written in found.items()
+        if cls not in named and written.found
     )
 
 
@@ -259,6 +290,7 @@ def ambiguous_pair(
     *,
     partial: Sequence[Entry] = (),
     also: tuple[str, ...] = (),
+    classes: tuple[str, ...] = (),
 ) -> AmbiguousPair:
     """The facts about two handlers of which neither is more specific."""
     a, b = first.signature, second.signature
@@ -278,6 +310,7 @@ def ambiguous_pair(
         opaque=a.has_predicates and b.has_predicates,
         partial=tuple(entry.handler.facts() for entry in partial),
         also=also,
+        classes=classes,
     )
 
 

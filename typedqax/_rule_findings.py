@@ -1,0 +1,102 @@
+"""Findings about single rules: params and results with which a handler declines its calls."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+
+from typedqax import ops
+from typedqax._findings import Finding, Severity, named_ops
+from typedqax._handler import Handler
+from typedqax._rule import Rule
+from typedqax._written import returned
+
+
+def rule_findings(rule: Rule) -> Iterator[Finding]:
+    """What is wrong with a rule, whatever others there are."""
+    if rule.handler.params.rest == "declined":
+        always = list(_of_missing_params(rule))
+        yield from always or _of_params(rule)
+    yield from _of_declines(rule.handler)
+
+
+def _at(handler: Handler, line: int, code: str, text: str, severity: Severity = "error") -> Finding:
+    packages = frozenset({handler.origin.package})
+    return Finding(handler.place.file, line, code, text, severity, packages)
+
+
+def _of_missing_params(rule: Rule) -> Iterator[Finding]:
+    """Params without which there is no call, and with which the handler declines."""
+    handler = rule.handler
+    for target in rule.targets:
+        op = ops.find(target.name)
+        always = frozenset() if op is None else frozenset(op.params).difference(op._defaults)
+        for name in sorted(always - handler.params.named):
+            text = (
+                f"`{handler.name}` declines every call of `{target.name}`, which always has the "
+                f"param `{name}`: name it, or take **params"
+            )
+            yield _at(handler, handler.place.line, "always-declines", text)
+
+
+def _of_params(rule: Rule) -> Iterator[Finding]:
+    """Params that make the handler decline, of those that JAX itself gives."""
+    handler = rule.handler
+    declined = sorted(
+        {
+            name
+            for target in rule.targets
+            for name in target.params or ()
+            if name not in handler.params.named and not _is_always_none(target.name, name)
+        }
+    )
+    if declined:
+        names = ", ".join(f"`{name}`" for name in declined)
+        them = f"{names} is" if len(declined) == 1 else f"one of {names} is"
+        text = (
+            f"`{handler.name}` declines every call of {named_ops(rule)} in which {them} not None; "
+            "name it, or take **params"
+        )
+        yield _at(handler, handler.place.line, "declined-param", text, "note")
+
+
+@cache
+def _recorded() -> Mapping[str, Mapping[str, list[str]]]:
+    """By primitive, the types that the values of its params had wherever JAX was traced."""
+    corpus = json.loads(files(ops).joinpath("_corpus.json").read_text(encoding="utf-8"))
+    return {name: seen["params"] for name, seen in corpus["primitives"].items()}
+
+
+def _is_always_none(primitive: str, param: str) -> bool:
+    """Whether JAX's own functions leave this param None, so that only a user gives it a value."""
+    return _recorded().get(primitive, {}).get(param) == ["None"]
+
+
+def _of_declines(handler: Handler) -> Iterator[Finding]:
+    """Declines that the return annotation does not have, or where there is nothing else."""
+    found = sorted(returned(handler.function), key=lambda each: each[1])
+    declines = [(node, line) for node, line in found if _name(node) in _DECLINING]
+    if handler.declines == "never":
+        for node, line in declines:
+            text = (
+                f"`{handler.name}` returns {ast.unparse(node)}, which its return annotation "
+                f"{handler.result.text} does not have: add `| Declined`"
+            )
+            yield _at(handler, line, "undeclared-decline", text)
+    elif handler.result.items == ():
+        text = f"`{handler.name}` declines every call: it is annotated {handler.result.text} alone"
+        yield _at(handler, handler.place.line, "always-declines", text)
+    elif declines and len(declines) == len(found):
+        shown = " and ".join(dict.fromkeys(ast.unparse(node) for node, _ in declines))
+        text = f"`{handler.name}` declines every call: it returns nothing but {shown}"
+        yield _at(handler, handler.place.line, "always-declines", text)
+
+
+_DECLINING = ("DECLINE", "NotImplemented")
+
+
+def _name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
