@@ -15,7 +15,7 @@ from typedqax import __main__ as command
 from typedqax._check import Checked, check_packages
 from typedqax._findings import CODES, Finding
 from typedqax._importing import WrongUsageError
-from typedqax._installed import nothing_installed
+from typedqax._installed import installed_table, nothing_installed
 
 Check = Callable[..., list[Finding]]
 
@@ -881,6 +881,162 @@ def test_the_line_of_the_package_is_named_when_another_one_fails(
     assert (Path(finding.file).parent.name, finding.line) == ("sample_outer", 3)
 
 
+def test_one_failure_that_several_modules_meet_is_one_finding(
+    package: Callable[..., Path],
+) -> None:
+    folder = package("sample_met", a="\nimport not_there_at_all\n", b="import sample_met.a\n")
+    (finding,) = check_packages("sample_met").findings
+    assert (finding.file, finding.line) == (str(folder / "a.py"), 2)
+    assert finding.text.startswith("importing `sample_met.a` (and so `sample_met.b`) fails: ")
+
+
+def test_a_circular_import_is_a_finding_where_it_closes(package: Callable[..., Path]) -> None:
+    package(
+        "sample_circle",
+        a="from sample_circle.b import y\nx = 1\n",
+        b="\nfrom sample_circle.a import x\ny = 1\n",
+    )
+    found = check_packages("sample_circle").findings
+    assert [(Path(each.file).name, each.line, each.code) for each in found] == [
+        ("a.py", 1, "import"),
+        ("b.py", 2, "import"),
+    ]
+    assert "ImportError: cannot import name" in found[0].text
+
+
+def test_a_package_whose_own_import_fails_is_one_finding(package: Callable[..., Path]) -> None:
+    folder = package("sample_top", __init__="\n1 / 0\n", rules=HEAD)
+    checked = check_packages("sample_top")
+    (finding,) = checked.findings
+    assert (finding.file, finding.line) == (str(folder / "__init__.py"), 2)
+    assert finding.text == (
+        "importing `sample_top` fails: ZeroDivisionError: division by zero; "
+        "nothing else in it can be checked"
+    )
+    assert checked.modules == 1
+
+
+def test_what_is_declared_before_an_import_fails_is_found(package: Callable[..., Path]) -> None:
+    package("sample_before", rules=HEAD + HANDLERS["too few operands"][0] + "1 / 0\n")
+    found = check_packages("sample_before").findings
+    assert [(each.line, each.code) for each in found] == [(14, "arity"), (16, "import")]
+
+
+# --- packages of many kinds ----------------------------------------------------------------------
+
+
+def test_a_main_module_is_not_run(package: Callable[..., Path]) -> None:
+    package("sample_main", __main__="raise SystemExit(1)\n", rules=HEAD)
+    checked = check_packages("sample_main")
+    assert (checked.findings, checked.modules) == ((), 2)
+
+
+def test_the_modules_of_a_namespace_package_are_checked(package: Callable[..., Path]) -> None:
+    folder = package("sample_space", rules=HEAD + HANDLERS["too few operands"][0])
+    folder.joinpath("__init__.py").unlink()
+    inner = folder / "inner"
+    inner.mkdir()
+    inner.joinpath("more.py").write_text(HEAD + HANDLERS["undeclared decline"][0])
+    folder.joinpath("data").mkdir()
+    checked = check_packages("sample_space")
+    assert [(Path(each.file).name, each.code) for each in checked.findings] == [
+        ("more.py", "undeclared-decline"),
+        ("rules.py", "arity"),
+    ]
+    assert checked.modules == 4
+
+
+def test_one_module_of_a_package_is_checked_alone(package: Callable[..., Path]) -> None:
+    package(
+        "sample_part",
+        a=HEAD + HANDLERS["too few operands"][0],
+        b=HEAD + HANDLERS["undeclared decline"][0],
+    )
+    checked = check_packages("sample_part.b")
+    assert [each.code for each in checked.findings] == ["undeclared-decline"]
+    assert checked.modules == 1
+
+
+def test_a_module_without_a_package_is_checked(
+    package: Callable[..., Path], tmp_path: Path
+) -> None:
+    package("sample_beside")
+    tmp_path.joinpath("sample_single.py").write_text(HEAD + HANDLERS["too few operands"][0])
+    (finding,) = check_packages("sample_single").findings
+    assert (finding.file, finding.line) == (str(tmp_path / "sample_single.py"), 14)
+
+
+def test_annotations_that_are_not_postponed_are_read_too(package: Callable[..., Path]) -> None:
+    head = HEAD.replace("from __future__ import annotations\n", "")
+    package("sample_eager", rules=head + HANDLERS["unbound axis of the result"][0])
+    (finding,) = check_packages("sample_eager").findings
+    assert (finding.line, finding.code) == (13, "unbound-axis")
+
+
+def test_classes_and_handlers_made_in_functions_are_checked(package: Callable[..., Path]) -> None:
+    body = (
+        "def make() -> Any:\n"
+        "    class Inner(tq.ImplicitArray):\n"
+        '        x: Float[tq.ArrayValue, "n"]\n'
+        "        def materialize(self) -> Array:\n"
+        "            return self.xx\n"
+        "    def bad(x: Inner, y: Low, /) -> Array: ...\n"
+        "    return ops.sin.to(bad), Inner\n"
+        "MADE = make()\n"
+    )
+    package("sample_made", rules=HEAD + body)
+    found = check_packages("sample_made").findings
+    assert [(each.line, each.code) for each in found] == [(18, "materialize"), (19, "arity")]
+
+
+def test_the_line_of_a_decorated_handler_is_that_of_its_decorator(
+    package: Callable[..., Path],
+) -> None:
+    body = (
+        "import functools\n"
+        "def plain(f: Any) -> Any:\n"
+        "    @functools.wraps(f)\n"
+        "    def wrapped(*args: Any, **params: Any) -> Any:\n"
+        "        return f(*args, **params)\n"
+        "    return wrapped\n"
+        "@plain\n"
+        "def bad(x: Low, y: Low, /) -> Array: ...\n"
+        "T = ops.sin.to(bad)\n"
+    )
+    package("sample_decorated", rules=HEAD + body)
+    (finding,) = check_packages("sample_decorated").findings
+    assert (finding.line, finding.code) == (20, "arity")
+
+
+def test_what_a_package_installs_when_imported_is_installed(
+    package: Callable[..., Path],
+) -> None:
+    package(
+        "sample_installs",
+        rules=HEAD
+        + "def fine(x: Low, /) -> Array: ...\n"
+        + 'tq.install(tq.HandlerTable("t", ops.sin.to(fine)))\n',
+    )
+    assert check_packages("sample_installs").findings == ()
+    assert [rule.handler.name for rule in installed_table().rules] == ["fine"]
+
+
+def test_check_asks_for_a_package_that_was_imported() -> None:
+    with pytest.raises(tq.TypedQaxError) as caught:
+        tq.check("not_imported")
+    assert str(caught.value) == (
+        "'not_imported' has not been imported, so there is nothing to check: import it before, or "
+        "run `python -m typedqax check not_imported`"
+    )
+
+
+def test_check_gives_as_data_what_the_command_prints(package: Callable[..., Path]) -> None:
+    package("sample_data", rules=HEAD + HANDLERS["undeclared decline"][0])
+    printed = check_packages("sample_data").findings
+    assert tq.check("sample_data") == list(printed)
+    assert [each for each in tq.check() if "sample_data" in each.packages] == list(printed)
+
+
 # --- the command ---------------------------------------------------------------------------------
 
 
@@ -986,10 +1142,44 @@ def test_an_unknown_package_is_one_error() -> None:
         check_packages("not_there_at_all")
 
 
-def test_the_command_runs_as_a_module(package: Callable[..., Path]) -> None:
+def test_what_a_module_prints_is_no_part_of_the_output(
+    package: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    package("sample_prints", rules="print('hello')\n")
+    assert command.main(["check", "sample_prints"]) == 0
+    out, err = capsys.readouterr()
+    assert (out, err) == ("Success: no errors found in 2 modules\n", "hello\n")
+
+
+def test_an_interrupted_check_says_where_it_was(
+    package: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    package("sample_stopped", rules="raise KeyboardInterrupt\n")
+    assert command.main(["check", "sample_stopped"]) == 130
+    assert capsys.readouterr().err == (
+        "typedqax: interrupted while importing sample_stopped.rules\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["check", "--help"]], ids=" ".join)
+def test_help_lists_every_code(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(arguments) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.startswith("usage: python -m typedqax check PKG [PKG...]\n\nImports every module")
+    listed = out.partition("codes:\n")[2]
+    assert re.findall(r"^    ([a-z-]+)  +\w", listed, re.MULTILINE) == sorted(CODES)
+
+
+def test_each_code_is_that_of_a_finding_that_is_tested() -> None:
+    tested = {code for _, code, _, _ in (*HANDLERS.values(), *CLASSES.values())}
+    assert tested | {"import"} == set(CODES)
+
+
+def test_the_command_runs_as_a_module_without_asserts(package: Callable[..., Path]) -> None:
     folder = package("sample_run", rules=HEAD + HANDLERS["duplicate"][0])
     done = subprocess.run(
-        [sys.executable, "-m", "typedqax", "check", "sample_run"],
+        [sys.executable, "-O", "-m", "typedqax", "check", "sample_run"],
         cwd=folder.parent,
         env={"PYTHONPATH": str(Path(tq.__file__).parent.parent), "JAX_PLATFORMS": "cpu"},
         capture_output=True,
