@@ -220,3 +220,22 @@ def test_what_is_no_primitive_is_refused_with_what_to_do(given: Any, told: str) 
     assert "`handler`" in str(caught.value)
     assert "test_declaring.py:" in str(caught.value)
     assert declared() == []
+
+
+def test_a_decorator_that_is_not_told_of_what_is_refused_at_once() -> None:
+    def handler(primitive: Primitive, x: Box) -> Box:
+        return x
+
+    bare: Any = tq.primitive_handler
+    with pytest.raises(tq.SignatureError, match=r"`handler` .*test_declaring.py.*@primitive_handl"):
+        bare(handler)
+    assert declared() == []
+
+
+@pytest.mark.parametrize("precedence", ["high", None, 1.5], ids=repr)
+def test_a_precedence_that_is_no_whole_number_is_refused(precedence: Any) -> None:
+    def handler(primitive: Primitive, x: Box) -> Box:
+        return x
+
+    with pytest.raises(tq.SignatureError, match=rf"precedence={precedence!r}: it is a whole"):
+        tq.primitive_handler("neg", precedence)(handler)

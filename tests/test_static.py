@@ -1,8 +1,9 @@
 """What mypy and pyright say of users' code: silence on good code, the marked mistakes on bad code.
 
 Every file in ``tests/static``, and the README's code as one file, is checked by both, all in one
-process each; none is run here. A wrong line carries what each checker must say of it, on
-the line itself or in comment lines above it::
+process each; none is run here (``tests/test_mistakes_table.py`` runs those in ``mistakes``). A
+wrong line carries what each checker must say of it, on the line itself or in comment lines above
+it::
 
     # E[mypy]: arg-type: has incompatible type "str"
     # E[pyright]: reportArgumentType: "str" is not assignable to "Array"
@@ -14,13 +15,10 @@ see says so: ``# E[pyright]: none: why``. Anything else that is said, anywhere, 
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import re
 import subprocess
 import sys
-import tokenize
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,13 +26,14 @@ from typing import Literal, TypeAlias
 
 import pytest
 
+from tests.static_marks import Mark, marks_in
+
 ROOT = Path(__file__).resolve().parent.parent
 STATIC = ROOT / "tests" / "static"
 FILES = sorted(STATIC.rglob("*.py"))
 
 Checker: TypeAlias = Literal["mypy", "pyright"]
 CHECKERS: tuple[Checker, ...] = ("mypy", "pyright")
-MARK = re.compile(r"# E\[(?P<checker>\w+)\]: (?P<code>[\w-]+): (?P<telling>.+?)(?=\s+# E\[|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,44 +49,6 @@ class Finding:
 
 
 Findings: TypeAlias = dict[Path, list[Finding]]
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """One error that a file says a checker must report; `code` is "none" for one it cannot see."""
-
-    checker: str
-    line: int
-    code: str
-    telling: str
-
-    def __str__(self) -> str:
-        return f"line {self.line}: [{self.code}] ...{self.telling}..."
-
-
-def marks_in(source: str) -> list[Mark]:
-    """The marks of a file, each with the line of code that it is about."""
-    found: list[Mark] = []
-    waiting: list[tuple[str, str, str]] = []
-    layout = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-    last_code = 0
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        line = token.start[0]
-        if token.type == tokenize.COMMENT:
-            if "E[" in token.string and not MARK.search(token.string):
-                raise ValueError(f"line {line}: not a mark: {token.string}")
-            parts = [(m["checker"], m["code"], m["telling"]) for m in MARK.finditer(token.string)]
-            if last_code == line:
-                found += [Mark(checker, line, *rest) for checker, *rest in parts]
-            else:
-                waiting += parts
-        elif token.type not in layout:
-            found += [Mark(checker, line, *rest) for checker, *rest in waiting]
-            waiting = []
-            last_code = token.end[0]
-    if waiting:
-        raise ValueError(f"marks after the last line of code: {waiting}")
-    return found
 
 
 def readme_as_a_file(home: Path) -> Path:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from types import NotImplementedType
-from typing import TypeAlias, TypeVar
+from typing import Concatenate, TypeAlias, TypeVar
 
 from jax import Array
 
@@ -17,10 +18,12 @@ from typedqax._errors import Problem, SignatureError
 from typedqax._handler import Handler
 from typedqax._installed import install_rule
 from typedqax._jax import Primitive
+from typedqax._origin import Place
 from typedqax._rule import Rule, Target
 
 One: TypeAlias = str | Primitive | ops.AnyOp | ops.AnyGroup[ops.AnyOp]
-F = TypeVar("F", bound=Callable[..., Array | Sequence[Array] | Declined | NotImplementedType])
+Result: TypeAlias = Array | Sequence[Array] | Declined | NotImplementedType
+F = TypeVar("F", bound=Callable[Concatenate[Primitive, ...], Result])
 
 
 def primitive_handler(primitive: One | Sequence[One], precedence: int = 0) -> Callable[[F], F]:
@@ -52,6 +55,7 @@ def primitive_handler(primitive: One | Sequence[One], precedence: int = 0) -> Ca
         >>> tq.use_implicit_args(jnp.negative)(Twice(jnp.ones(3)))
         Twice f32[3](half=f32[3])
     """
+    _refuse_function(primitive)
 
     def declare(function: F) -> F:
         try:
@@ -77,6 +81,14 @@ def primitive_handler(primitive: One | Sequence[One], precedence: int = 0) -> Ca
         return function
 
     return declare
+
+
+def _refuse_function(primitive: object) -> None:
+    """Refuse `@primitive_handler` without parentheses, which is given the function itself."""
+    if inspect.isfunction(primitive):
+        place = Place(primitive.__code__.co_filename, primitive.__code__.co_firstlineno)
+        told = 'the decorator is told what it is for: @primitive_handler("mul")'
+        raise SignatureError(primitive.__name__, str(place), [told])
 
 
 def _read(function: object, primitive: One | Sequence[One]) -> tuple[Handler, list[Target]]:

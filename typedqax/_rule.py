@@ -159,6 +159,7 @@ class Rule:
             *_param_problems(handler, chosen),
             *_order_problems(handler, chosen, commutative=commutative),
             *_result_problems(handler, chosen),
+            *_precedence_problems(precedence),
         ]
         if problems:
             raise SignatureError(handler.name, str(handler.place), problems)
@@ -233,6 +234,12 @@ def _arity_problems(handler: Handler, targets: tuple[Target, ...]) -> list[Probl
             for name in handler.operands[max(arities) : most]
         ]
     return problems
+
+
+def _precedence_problems(precedence: object) -> list[str]:
+    if isinstance(precedence, int):
+        return []
+    return [f"precedence={precedence!r}: it is a whole number, the higher wins"]
 
 
 def _count(fewest: int, most: int | None) -> str:
