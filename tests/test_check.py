@@ -218,6 +218,12 @@ HANDLERS = {
             "operands of `sub` have an order"
         ),
     ),
+    "a precedence that is text": (
+        'def bad(x: Low, /) -> Low: ...\nT = ops.neg.to(bad, precedence="high")\n',
+        "precedence",
+        "def bad(",
+        "`bad`: precedence='high': it is a whole number, the higher wins",
+    ),
     "no call can reach it": (
         "def bad(x: Array, /) -> Array: ...\nT = ops.sin.to(bad)\n",
         "unreachable",
@@ -506,6 +512,16 @@ CLASSES = {
         "field",
         "class Bad",
         "the fields of `Bad`: non-default argument 'y' follows default argument",
+    ),
+    "an array as a default": (
+        (
+            "    import numpy as np\n"
+            '    x: Float[tq.ArrayValue, "m"] = np.zeros(3)\n'
+            "    def materialize(self) -> Array: ...\n"
+        ),
+        "field",
+        "class Bad",
+        "the fields of `Bad`: mutable default",
     ),
     "axes that never agree": (
         (

@@ -48,7 +48,7 @@ def class_findings(cls: type[ImplicitValue]) -> Iterator[Finding]:
     written = WrittenClass.of(cls)
     try:
         layouts, errors = read_fields(cls)
-    except TypeError as refused:  # what dataclasses says of fields in an order without an __init__
+    except (TypeError, ValueError) as refused:  # dataclasses: of fields' order, of mutable defaults
         text = f"the fields of `{cls.__qualname__}`: {refused}"
         yield _finding(cls, written.place(), "field", text)
         return

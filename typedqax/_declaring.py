@@ -88,7 +88,7 @@ def _refuse_function(primitive: object) -> None:
     if inspect.isfunction(primitive):
         place = Place(primitive.__code__.co_filename, primitive.__code__.co_firstlineno)
         told = 'the decorator is told what it is for: @primitive_handler("mul")'
-        raise SignatureError(primitive.__name__, str(place), [told])
+        raise SignatureError(primitive.__name__, str(place), [Problem("unknown-primitive", told)])
 
 
 def _read(function: object, primitive: One | Sequence[One]) -> tuple[Handler, list[Target]]:

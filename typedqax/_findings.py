@@ -32,6 +32,7 @@ CODES: Mapping[str, str] = {
     "materialize": "a materialize that raises, or is not as annotated",
     "one-sided": "a handler without a counterpart for the other order of operands",
     "operand-name": "an operand that has a param's name",
+    "precedence": "a precedence that is no whole number",
     "result": "a return annotation that no result of the primitive meets",
     "shape": "the text of a shape",
     "table": "what is no rule in a table, or no table to install",

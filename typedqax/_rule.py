@@ -236,10 +236,11 @@ def _arity_problems(handler: Handler, targets: tuple[Target, ...]) -> list[Probl
     return problems
 
 
-def _precedence_problems(precedence: object) -> list[str]:
+def _precedence_problems(precedence: object) -> list[Problem]:
     if isinstance(precedence, int):
         return []
-    return [f"precedence={precedence!r}: it is a whole number, the higher wins"]
+    text = f"precedence={precedence!r}: it is a whole number, the higher wins"
+    return [Problem("precedence", text)]
 
 
 def _count(fewest: int, most: int | None) -> str:
