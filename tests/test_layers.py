@@ -69,6 +69,9 @@ _higher_order.shard_map
 _higher_order.other
 _higher_order
 _transform
+_construction
+_shown
+_members
 _array
 ops._op
 ops._generated
