@@ -34,6 +34,7 @@ _annotations
 _origin
 _written
 _aval
+_argument
 _handler
 _rule
 _candidates

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -68,7 +69,8 @@ def test_the_warning_says_what_where_how_large_why_and_what_to_do() -> None:
     (warning,) = caught_by(lambda: f(Loud(SAME)))
     assert warning.category is tq.MaterializationWarning
     assert str(warning.message) == (
-        f"Loud f32[3,4] became dense (48 B) for sin(Loud f32[3,4]) at {__file__}:{line}.\n"
+        f"Loud f32[3,4] became dense (48 B) for sin(Loud f32[3,4]) at {__file__}:{line}; "
+        f"it is the argument x.\n"
         f"  - no handler takes these operands of `sin`\n"
         f"The numbers are the same. To avoid it, write a handler with ops.sin.to(...); to silence "
         f'it, use tq.materialization("allow") or the class keyword materialization="allow"; to '
@@ -203,9 +205,9 @@ def test_error_forbids_it_in_a_block_and_says_what_to_do() -> None:
     with tq.materialization("error"), pytest.raises(tq.MaterializationError) as caught:
         f(Loud(SAME))
     assert str(caught.value) == (
-        f"Loud f32[3,4] would have become dense (48 B) for sin(Loud f32[3,4]) at {__file__}:{line}."
-        f"\n  - no handler takes these operands of `sin`\n"
-        f'This is inside materialization("error"). Write a handler with ops.sin.to(...), or let it '
+        f"Loud f32[3,4] would have become dense (48 B) for sin(Loud f32[3,4]) at {__file__}:{line}"
+        f"; it is the argument x.\n  - no handler takes these operands of `sin`\n"
+        f'This is inside materialization("error"): write a handler with ops.sin.to(...), or let it '
         f"pass with materialization(\"allow\", Loud) or allow={{'sin'}}."
     )
 
@@ -486,6 +488,154 @@ def test_a_derivative_that_leaves_a_custom_rule_unused_says_so(kind: str, jit: b
             return f(Strict(numbers)).sum()
 
     close(jax.grad(by_the_rule)(SAME), jnp.full_like(SAME, -3.0))
+
+
+# --- places ---------------------------------------------------------------------------------------
+
+
+def negate_loud(x: Loud, /) -> Loud:
+    return Loud(-x.x)
+
+
+NEGATES = tq.HandlerTable("negates", ops.neg.to(negate_loud))
+
+
+@jax.custom_jvp
+def negated(x: Array) -> Array:
+    return -x
+
+
+negated.defjvp(lambda xs, ts: (-xs[0], -ts[0]))
+
+
+@jax.custom_vjp
+def negated_back(x: Array) -> Array:
+    return -x
+
+
+negated_back.defvjp(lambda x: (-x, x), lambda x, g: (-g * jnp.cos(x),))
+
+ON_ONE_LINE: dict[str, Callable[[Any], Any]] = {
+    "branches": lambda x: lax.cond(True, lambda v: -v, lambda v: SAME, x),
+    "carry of scan": lambda x: lax.scan(lambda c, _: (c * 2.0, None), x, None, length=2)[0],
+    "carry of while": lambda x: lax.while_loop(lambda c: c[0, 0] > 9.0, lambda c: c * 2.0, x),
+    "stacked by scan": lambda x: lax.scan(lambda c, _: (c, -x), 0.0, None, length=2)[1],
+    "scanned": lambda x: lax.scan(lambda c, row: (c, row + 1.0), 0.0, x)[1],
+    "custom_jvp": lambda x: negated(x),
+    "custom_vjp": lambda x: negated_back(x),
+    "relu": lambda x: jax.nn.relu(x),
+    "vmap of branches": jax.vmap(lambda x: lax.cond(True, lambda v: -v, lambda v: SAME[0], x)),
+}
+AROUND: dict[str, Callable[[Callable[[Any], Any]], Callable[[Any], Any]]] = {
+    "alone": lambda f: transformed(f, handlers=NEGATES),
+    "jit inside": lambda f: transformed(lambda x: jax.jit(f)(x), handlers=NEGATES),
+    "jit outside": lambda f: jax.jit(transformed(f, handlers=NEGATES)),
+    "checkpoint": lambda f: transformed(jax.checkpoint(f), handlers=NEGATES),
+    "grad outside": lambda f: jax.grad(
+        lambda x: tq.materialize(transformed(f, handlers=NEGATES)(x)).sum()
+    ),
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("inner", ON_ONE_LINE)
+def test_what_inner_functions_make_dense_is_said_with_a_line_of_the_user_s(
+    inner: str, around: str
+) -> None:
+    f = ON_ONE_LINE[inner]
+    if (inner, around) == ("carry of while", "grad outside"):  # JAX has no such derivative
+        around = "alone"
+    for warning in caught_by(lambda: AROUND[around](f)(Loud(SAME))):
+        assert warning.filename == __file__
+        assert f" at {__file__}:{warning.lineno}" in str(warning.message)
+
+
+def test_a_function_with_a_rule_of_its_own_is_named_as_what_it_is() -> None:
+    (one,) = caught_by(lambda: transformed(negated_back, handlers=NEGATES)(Loud(SAME)))
+    assert "for custom_vjp_call(Loud f32[3,4]) at" in str(one.message)
+    (two,) = caught_by(lambda: transformed(negated, handlers=NEGATES)(Loud(SAME)))
+    assert "for custom_jvp_call(Loud f32[3,4]) at" in str(two.message)
+
+
+def test_a_carry_that_becomes_dense_says_what_made_it_so() -> None:
+    f = transformed(lambda x: lax.scan(lambda c, _: (c * 2.0, None), x, None, length=2)[0])
+    (warning,) = caught_by(lambda: f(Loud(SAME)))
+    lines = str(warning.message).splitlines()
+    assert lines[1] == "  - the loop's body gives another type than it takes"
+    assert lines[2].startswith(
+        "  - in it, Loud f32[3,4] became dense (48 B) for mul(Loud f32[3,4], Array f32[]) at "
+    )
+
+
+def contract(
+    x: Float[Loud, "m n"], y: Float[Array, "n k"], /, **params: Any
+) -> Array | tq.Declined:
+    if params["dimension_numbers"] != (((1,), (0,)), ((), ())):
+        return tq.DECLINE
+    return ops.dot_general.bind(x.x, y, **params)
+
+
+def test_the_backward_pass_names_the_forward_line_and_what_was_transposed() -> None:
+    line = here() + 1
+    loss = lambda w, x: jnp.sum(jnp.square(w @ x))
+    f = transformed(
+        lambda w, x: jax.grad(loss, argnums=1)(w, x),
+        handlers=tq.HandlerTable("t", ops.dot_general.to(contract)),
+    )
+    (warning,) = caught_by(lambda: f(Loud(SAME), numbers(0, 4, 2)))
+    first, second, *_ = str(warning.message).splitlines()
+    assert "for dot_general(Array f32[3,2], Loud f32[3,4])" in first or "dot_general(" in first
+    assert f" from the transpose of dot_general at {__file__}:{line}; " in first
+    assert "contract (" in second
+    assert (warning.filename, warning.lineno) == (__file__, line)
+
+
+def test_the_backward_pass_of_an_inner_jit_names_the_line_inside() -> None:
+    line = here() + 1
+    product = jax.jit(lambda w, x: jnp.square(w @ x))
+    f = transformed(
+        lambda w, x: jax.grad(lambda w, x: jnp.sum(product(w, x)), argnums=1)(w, x),
+        handlers=tq.HandlerTable("t", ops.dot_general.to(contract)),
+    )
+    (warning,) = caught_by(lambda: f(Loud(SAME), numbers(0, 4, 2)))
+    assert (warning.filename, warning.lineno) == (__file__, line)
+    assert "it is the argument w" in str(warning.message)
+
+
+def test_scopes_are_the_user_s_own_under_derivatives() -> None:
+    def f(x: Array) -> Array:
+        with jax.named_scope("layer"):
+            return jnp.sum(jnp.sin(x))
+
+    texts = [str(w.message) for w in caught_by(lambda: transformed(jax.grad(f))(Loud(SAME)))]
+    assert [re.findall(r"\(in [^;]*\);", text) for text in texts] == [["(in layer);"]] * len(texts)
+    assert texts
+
+
+def test_a_derivative_rule_in_a_remembered_body_says_what_it_makes_dense() -> None:
+    f = transformed(lambda x: jax.jit(lambda v: negated_back(v))(x), handlers=NEGATES)
+    texts = [str(w.message) for w in caught_by(lambda: jax.grad(lambda x: f(x).sum())(Loud(SAME)))]
+    assert any("for cos(Loud f32[3,4])" in text for text in texts)
+    with tq.materialization("allow"), tq.materialization("error", allow={"custom_vjp_call"}):
+        for _ in range(2):
+            with pytest.raises(tq.MaterializationError, match=r"for cos\(Loud"):
+                jax.grad(lambda x: f(x).sum())(Loud(SAME))
+
+
+def test_what_was_refused_once_is_refused_again() -> None:
+    refused = []
+
+    def f(x: Array) -> Array:
+        for _ in range(2):
+            try:
+                jnp.sin(x)
+            except tq.MaterializationError as error:
+                refused.append(str(error))
+        return SAME
+
+    with tq.materialization("error"):
+        transformed(f)(Loud(SAME))
+    assert len(refused) == 2
 
 
 # --- before the last resort -----------------------------------------------------------------------

@@ -94,3 +94,23 @@ def test_a_record_ends_with_its_block_even_when_that_raises() -> None:
     with pytest.raises(ZeroDivisionError), recording():
         _ = 1 / 0
     assert kept_record() is None
+
+
+def test_a_loop_s_body_counts_once_whatever_it_takes_to_settle_its_carry() -> None:
+    """Its carry becomes dense in the second round; in each, a constant meets a handler."""
+
+    def loop(x: Any, w: Any) -> Any:
+        return jax.lax.scan(lambda carry, _: (jnp.sin(carry) - (-w).sum(), None), x, None, length=3)
+
+    with recording() as record:
+        tq.use_implicit_args(loop, handlers=TABLE)(TWO, TWO)
+    assert [event.primitive for event in record.events] == ["neg", "reduce_sum", "scan"]
+
+
+def test_branches_count_once_though_they_are_joined() -> None:
+    with recording() as record:
+        tq.use_implicit_args(
+            lambda x: jax.lax.cond(True, lambda v: -v, lambda v: v.sum() + jnp.ones(3), x),
+            handlers=TABLE,
+        )(TWO)
+    assert sorted(event.primitive for event in record.events) == ["cond", "neg", "reduce_sum"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 _LONGEST = 3_900
 
 
-def _clipped(text: str) -> str:
+def clipped(text: str) -> str:
     """`text`, cut where no reader would go on."""
     return text if len(text) <= _LONGEST else text[: _LONGEST - 20] + "\n... (cut here)"
 
@@ -73,8 +73,8 @@ class SignatureError(TypedQaxError, TypeError):
     def __str__(self) -> str:
         lead = f"`{self.handler}` ({self.place}) cannot be {self.role}"
         if len(self.problems) == 1:
-            return _clipped(f"{lead}: {self.problems[0]}")
-        return _clipped("\n".join([f"{lead}:", *(f"  - {each}" for each in self.problems)]))
+            return clipped(f"{lead}: {self.problems[0]}")
+        return clipped("\n".join([f"{lead}:", *(f"  - {each}" for each in self.problems)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +299,7 @@ class RefusedTableError(TypedQaxError, TypeError):
                 break
             parts.append(text)
             size += len(text)
-        return _clipped("\n".join(parts))
+        return clipped("\n".join(parts))
 
 
 class AmbiguityError(RefusedTableError):
@@ -347,7 +347,7 @@ class ContractError(TypedQaxError, TypeError):
         lines += [f"    {origin}" for origin in self.origins]
         if self.advice:
             lines.append(f"  {self.advice}")
-        return _clipped("\n".join(lines))
+        return clipped("\n".join(lines))
 
 
 class ShapeError(TypedQaxError, ValueError):

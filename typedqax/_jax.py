@@ -22,7 +22,10 @@ from jax._src import core as _core
 from jax._src import dtypes as _dtypes
 from jax._src import named_sharding as _named_sharding
 from jax._src import traceback_util as _traceback_util
+from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import partial_eval as _partial_eval
+from jax._src.source_info_util import Scope as _Scope
+from jax._src.source_info_util import Transform as _Transform
 from jax._src.source_info_util import user_frame as _user_frame
 from jax._src.util import weakref_lru_cache as weakref_lru_cache
 from jax.core import ShapedArray as ShapedArray
@@ -413,9 +416,42 @@ def source_info() -> SourceInfo:
     return source_info_util.current()
 
 
+def called_from(caller: SourceInfo, inner: SourceInfo) -> SourceInfo:
+    """The line of `caller`, and the scopes of both, for what is in an inner function."""
+    outside, inside = caller.name_stack, inner.name_stack
+    if inside.stack[: len(outside.stack)] != outside.stack:
+        inside = outside + inside
+    return caller.replace(name_stack=inside)
+
+
 def name_scope(info: SourceInfo) -> str:
     """The `jax.named_scope` path of a source info, as `'layer/attention'`."""
-    return str(info.name_stack)
+    return "/".join(each.name for each in info.name_stack.stack if isinstance(each, _Scope))
+
+
+def in_transpose(info: SourceInfo) -> bool:
+    """Whether JAX was transposing what stands there: the backward pass of a derivative."""
+    return any(
+        isinstance(each, _Transform) and each.name == "transpose" for each in info.name_stack.stack
+    )
+
+
+def transposed_primitive(info: SourceInfo) -> str | None:
+    """The name of the primitive that JAX is transposing at `info`, which has to be current.
+
+    A transpose rule runs in the context of the equation that it is for, and JAX keeps the equation
+    itself nowhere but in its own frame. None where that frame is not found.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename == _ad.__file__ and "eqn" in frame.f_code.co_varnames:
+            equation: Any = frame.f_locals.get("eqn")
+            source = getattr(equation, "source_info", None)
+            if source is not None and source.traceback is info.traceback:
+                name = str(equation.primitive.name)
+                return "custom_vjp_call" if name == "custom_lin" else name
+        frame = frame.f_back
+    return None
 
 
 def user_frame(info: SourceInfo) -> Frame | None:

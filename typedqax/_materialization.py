@@ -7,12 +7,13 @@ import weakref
 from collections.abc import Iterable, Sequence
 from contextlib import ContextDecorator
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, get_args
 
 from typedqax import _jax
+from typedqax._argument import Argument
 from typedqax._aval import aval_of, describe
-from typedqax._errors import MaterializationError, MaterializationWarning
+from typedqax._errors import MaterializationError, MaterializationWarning, clipped
 from typedqax._layout import human_bytes
 from typedqax._signature import Operand
 from typedqax._value import ImplicitValue
@@ -32,6 +33,8 @@ ASKERS: Final = frozenset(
 )
 """What asks for the numbers of an implicit array without applying a primitive to it."""
 
+_MOST_OPERANDS: Final = 8
+
 Policy: TypeAlias = Literal["warn", "allow", "error"]
 
 
@@ -47,6 +50,11 @@ class Materialization:
         operands: all operands of that primitive.
         reasons: why nothing better could be done, one sentence each.
         source: where the primitive was applied.
+        argument: the argument that the array is, or was computed from; None where that is not
+            known.
+        remedy: what to do where no handler of the primitive could do better, a clause.
+        transposed: in the backward pass of a derivative, the primitive that was being transposed;
+            None elsewhere, and where JAX does not tell.
     """
 
     cls: type[ImplicitValue]
@@ -56,6 +64,9 @@ class Materialization:
     operands: tuple[Operand, ...]
     reasons: tuple[str, ...]
     source: _jax.SourceInfo
+    argument: Argument | None = None
+    remedy: str = ""
+    transposed: str | None = None
 
     @classmethod
     def of(
@@ -64,13 +75,12 @@ class Materialization:
         primitive: str,
         reasons: Sequence[str],
         *,
+        source: _jax.SourceInfo,
         operands: tuple[Operand, ...] | None = None,
-        source: _jax.SourceInfo | None = None,
+        argument: Argument | None = None,
+        remedy: str = "",
     ) -> Materialization:
-        """That `value` becomes dense for `primitive`, here unless a `source` is given.
-
-        Without `operands`, `value` is the only one.
-        """
+        """That `value` becomes dense for `primitive`; without `operands`, it is the only one."""
         operand = describe(value)
         return cls(
             type(value),
@@ -79,17 +89,46 @@ class Materialization:
             primitive,
             (operand,) if operands is None else operands,
             tuple(reasons),
-            source or _jax.source_info(),
+            source,
+            argument,
+            remedy,
+            _jax.transposed_primitive(source) if _jax.in_transpose(source) else None,
         )
 
-    def __str__(self) -> str:
+    def within(
+        self, source: _jax.SourceInfo, operands: Sequence[Argument | None]
+    ) -> Materialization:
+        """The same, at `source`, in an inner function that was called with these arguments."""
+        argument = self.argument and self.argument.within(operands)
+        return replace(self, source=source, argument=argument)
+
+    @property
+    def call(self) -> str:
+        """The primitive with its operands, the first few if there are many."""
+        shown = [str(operand) for operand in self.operands]
+        if len(shown) > _MOST_OPERANDS:
+            shown[_MOST_OPERANDS - 1 :] = [f"and {len(shown) - _MOST_OPERANDS + 1} more"]
+        return f"{self.primitive}({', '.join(shown)})"
+
+    @property
+    def where(self) -> str:
+        """The place, as the end of a sentence; empty where no line of the user's is known."""
         frame = _jax.user_frame(self.source)
-        where = "" if frame is None else f" at {frame.file}:{frame.line}"
+        backward = _jax.in_transpose(self.source)
+        of = f" from the transpose of {self.transposed}" if backward and self.transposed else ""
+        if backward and not of:
+            of = " in the backward pass"
+        place = "" if frame is None else f" at {frame.file}:{frame.line}"
         scope = _jax.name_scope(self.source)
-        inside = f" (in {scope})" if scope else ""
+        return f"{of}{place}{f' (in {scope})' if scope else ''}"
+
+    def __str__(self) -> str:
         size = "" if self.nbytes is None else f" ({human_bytes(self.nbytes)})"
-        call = f"{self.primitive}({', '.join(map(str, self.operands))})"
-        return f"{self.operand} became dense{size} for {call}{where}{inside}"
+        text = f"{self.operand} became dense{size} for {self.call}{self.where}"
+        if self.argument is None or self.argument.name is None:
+            return text
+        verb = "comes from" if self.argument.through else "is"
+        return f"{text}; it {verb} the argument {self.argument}"
 
 
 # --- policy --------------------------------------------------------------------------------------
@@ -244,39 +283,28 @@ def _text(event: Materialization, *, own_error: bool, forbidden: bool) -> str:
     lines += [f"  - {reason}" for reason in event.reasons] or [
         f"  - no handler takes these operands of `{op}`"
     ]
-    handler = f"ops.{op}.to(...)" if op.isidentifier() else f'primitive_handler("{op}")'
-    if op in ASKERS:  # no primitive, so no handler can take it
-        meant = "Where dense is meant, call tq.materialize(...) first"
-        if own_error:
-            lines.append(
-                f'{name} is defined with materialization="error", since its dense form loses '
-                f"meaning. {meant}."
-            )
-        elif forbidden:
-            lines.append(f'This is inside materialization("error"). {meant}.')
-        else:
-            lines.append(
-                f"The numbers are the same. {meant}; to silence this, use "
-                f'tq.materialization("allow"); to forbid it, tq.materialization("error").'
-            )
-        return "\n".join(lines)
+    meant = "call tq.materialize(...) where dense is meant"
+    better = event.remedy
+    if not better and op not in ASKERS:  # those are no primitives, and no handler can take them
+        handler = f"ops.{op}.to(...)" if op.isidentifier() else f'primitive_handler("{op}")'
+        better = f"write a handler with {handler}"
     if own_error:
         lines.append(
             f'{name} is defined with materialization="error", since its dense form loses meaning: '
-            f"write a handler with {handler}, or call tq.materialize(...) where dense is meant."
+            f"{f'{better}, or ' if better else ''}{meant}."
         )
     elif forbidden:
         lines.append(
-            f'This is inside materialization("error"). Write a handler with {handler}, or let it '
-            f'pass with materialization("allow", {name}) or allow={{{op!r}}}.'
+            f'This is inside materialization("error"): {better or meant}, or let it pass with '
+            f'materialization("allow", {name}) or allow={{{op!r}}}.'
         )
     else:
         lines.append(
-            f"The numbers are the same. To avoid it, write a handler with {handler}; to silence "
-            f'it, use tq.materialization("allow") or the class keyword materialization="allow"; '
-            f'to forbid it, tq.materialization("error").'
+            f"The numbers are the same. To avoid it, {better or meant}; to silence it, use "
+            f'tq.materialization("allow") or the class keyword materialization="allow"; to forbid '
+            f'it, tq.materialization("error").'
         )
-    return "\n".join(lines)
+    return clipped("\n".join(lines))
 
 
 def dense_bytes(value: ImplicitValue) -> int | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from typedqax import _jax
+from typedqax._argument import Argument
 from typedqax._materialization import Materialization
 from typedqax._origin import Place
 from typedqax._signature import Operand
@@ -32,6 +33,11 @@ class Application:
     place: Place
     declined: tuple[str, ...]
     source: _jax.SourceInfo
+
+    def within(self, source: _jax.SourceInfo, operands: Sequence[Argument | None]) -> Application:
+        """The same, at `source`, in an inner function that was called with these arguments."""
+        del operands  # nothing here names one
+        return replace(self, source=source)
 
 
 @dataclass(slots=True)

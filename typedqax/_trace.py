@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import jax
 
 from typedqax import _jax
+from typedqax._argument import Argument
 from typedqax._aval import NOT_SLICED, aval_of, batch_axes, batched_fields, describe, look
 from typedqax._contracts import check_materialized, check_results
 from typedqax._declined import DECLINE
@@ -18,7 +19,7 @@ from typedqax._errors import ContractError
 from typedqax._jax import Params, Primitive, Trace, Tracer
 from typedqax._materialization import Materialization, own_policy, policy_for, report
 from typedqax._misses import misses
-from typedqax._recording import Application, Record, kept_record
+from typedqax._recording import Application, kept_record
 from typedqax._rule import Entry
 from typedqax._signature import Operand
 from typedqax._value import (
@@ -74,8 +75,9 @@ class Run:
         rules: what is done with primitives that hold functions.
         quiet: nothing is said of materializations (an outer one was), though a class that must not
             become dense still refuses.
-        deferred: what became dense is noted for an outer run to say; what is forbidden is refused.
-        events: the materializations so far, for a cache of rewritten functions to say again.
+        deferred: what happens is noted for an outer run to say; what is forbidden is refused.
+        events: what happened so far where that is deferred, for a cache of rewritten functions to
+            say again.
         root: the run itself, or the one whose part with other tables this is.
     """
 
@@ -83,36 +85,52 @@ class Run:
     rules: HigherOrderRules
     quiet: bool = False
     deferred: bool = False
-    events: list[Materialization] = field(default_factory=list)
+    events: list[Application | Materialization] = field(default_factory=list)
     root: Run = field(init=False)
     _said: set[object] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.root = self
 
-    def materialized(self, event: Materialization) -> None:
+    def happened(self, event: Application | Materialization) -> None:
         """Take note of `event`, and say so where nothing like it was said in this run.
 
         Raises:
             MaterializationError: the policy forbids it.
         """
         record = kept_record()
-        if record is not None:
-            if not self.quiet:
-                record.events.append(event)
-            return
         if self.quiet:
-            if policy_for(event.cls, event.primitive, 0) == own_policy(event.cls) == "error":
-                report(event)
+            if record is None and isinstance(event, Materialization):
+                self._refuse_meaningless(event)
             return
-        self.events.append(event)
-        if self.deferred and policy_for(event.cls, event.primitive, event.nbytes) != "error":
-            return
-        frame = _jax.user_frame(event.source)
-        key = (event.cls, event.primitive, frame and (frame.file, frame.line))
-        if key not in self._said:
-            self._said.add(key)
+        if self.root.deferred:
+            self.events.append(event)
+        elif record is not None:
+            record.events.append(event)
+        if record is None and isinstance(event, Materialization):
+            self._say(event)
+
+    def _refuse_meaningless(self, event: Materialization) -> None:
+        if policy_for(event.cls, event.primitive, 0) == own_policy(event.cls) == "error":
             report(event)
+
+    def _say(self, event: Materialization) -> None:
+        if self.root.deferred and policy_for(event.cls, event.primitive, event.nbytes) != "error":
+            return
+        key = _key_of(event)
+        if key not in self._said:
+            report(event)
+            self._said.add(key)  # not before: what was refused is refused again
+
+    def settle(self) -> None:
+        """From here on nobody waits for deferred events.
+
+        A derivative rule of a function inside may run later; what it does is said by itself.
+        """
+        self.deferred = False
+        for event in self.events:
+            if isinstance(event, Materialization):
+                self._said.add(_key_of(event))
 
     def quieted(self) -> Run:
         """A run with the same handlers that says nothing."""
@@ -125,16 +143,25 @@ class Run:
         return part
 
 
+def _key_of(event: Materialization) -> object:
+    frame = _jax.user_frame(event.source)
+    return event.cls, event.primitive, frame and (frame.file, frame.line)
+
+
 class ImplicitTracer(Tracer):  # type: ignore[type-arg]  # generic over traces in new JAX only
     """An implicit array inside a function that runs under the transform."""
 
-    __slots__ = ("value",)
+    __slots__ = ("argument", "value")
     _trace: ImplicitTrace
     value: ImplicitValue
+    argument: Argument | None
 
-    def __init__(self, trace: ImplicitTrace, value: ImplicitValue) -> None:
+    def __init__(
+        self, trace: ImplicitTrace, value: ImplicitValue, argument: Argument | None = None
+    ) -> None:
         super().__init__(trace, aval_of(value))
         self.value = value
+        self.argument = argument
 
     if not TYPE_CHECKING:
 
@@ -146,7 +173,7 @@ class ImplicitTracer(Tracer):  # type: ignore[type-arg]  # generic over traces i
         value = object.__getattribute__(self, "value")
         fields = field_names(type(value))
         if name in fields.children or name in fields.auxiliary:
-            return lift(value.__dict__[name], self._trace)
+            return lift(value.__dict__[name], self._trace, _field(self.argument, name))
         for cls in type(value).__mro__:  # a method or property of the user's own
             if cls.__dict__.get("_is_dispatch_root", False):
                 break
@@ -158,15 +185,19 @@ class ImplicitTracer(Tracer):  # type: ignore[type-arg]  # generic over traces i
     def materialize(self) -> jax.Array:
         """The dense array that this one stands for."""
         with _jax.under(self._trace.parent):
-            return densify(self.value, self._trace.run)
+            return densify(self.value, self._trace.run, self.argument)
+
+
+Callers: TypeAlias = tuple[_jax.SourceInfo, ...]
+"""Where the inner function was called that a trace is in, and those around it, innermost first."""
 
 
 class ImplicitTrace(_jax.Trace):
     """Applies primitives to implicit arrays by their handlers; dense values pass it unwrapped."""
 
-    __slots__ = ("parent", "run", "tag")
+    __slots__ = ("callers", "parent", "run", "tag")
 
-    def __init__(self, parent: Trace, run: Run) -> None:
+    def __init__(self, parent: Trace, run: Run, callers: Callers = ()) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # untyped in JAX
         # The base sets True: high-level primitives would then be expanded before the parent sees
         # them, and lose their custom rules.
@@ -174,6 +205,7 @@ class ImplicitTrace(_jax.Trace):
         self.parent = parent
         self.run = run
         self.tag = _jax.TraceTag()
+        self.callers = callers
 
     # JAX looks for `parent_trace` when it walks from a trace to the outermost one.
     @property
@@ -191,16 +223,41 @@ class ImplicitTrace(_jax.Trace):
             return value.value
         return value
 
-    def lift(self, value: Any) -> Any:
-        """A tracer for an implicit array; anything else as it is."""
-        return ImplicitTracer(self, value) if is_value(value) else value
+    def argument_of(self, value: Any) -> Argument | None:
+        """The argument that a tracer of this run stands for; None where that is not known."""
+        if type(value) is ImplicitTracer and value._trace.run.root is self.run.root:
+            return value.argument
+        return None
 
-    def lift_made(self, value: Any) -> Any:
+    def lift(self, value: Any, argument: Argument | None = None) -> Any:
+        """A tracer for an implicit array; anything else as it is."""
+        return ImplicitTracer(self, value, argument) if is_value(value) else value
+
+    def lift_made(self, value: Any, argument: Argument | None = None) -> Any:
         """As `lift`, for an array made or closed over where this trace runs.
 
         Tracers that it holds in its fields are lowered first.
         """
-        return ImplicitTracer(self, lower(value, self.run)) if is_value(value) else value
+        if not is_value(value):
+            return value
+        return ImplicitTracer(self, lower(value, self.run), argument)
+
+    def place(self) -> _jax.SourceInfo:
+        """Where the primitive being processed was applied.
+
+        JAX's own record of the stack ends where an inner function starts: one that is all JAX's own
+        (relu, say) has no line of the user's, and the line that calls it is the one to name.
+        """
+        source = _jax.source_info()
+        for caller in self.callers:
+            if _jax.user_frame(source) is not None:
+                break
+            source = _jax.called_from(caller, source)
+        return source
+
+    def as_caller(self) -> Callers:
+        """Where an inner function is called from here, for the trace inside it."""
+        return (_jax.source_info(), *self.callers)
 
     def process_primitive(
         self, primitive: Primitive, operands: Sequence[Any], params: Params, /
@@ -213,8 +270,14 @@ class ImplicitTrace(_jax.Trace):
             if _jax.BIND_CANONICALIZES or not any(is_value(operand) for operand in operands):
                 return _jax.bind_under(self.parent, primitive, operands, params)
         values = [self.lower(operand) for operand in operands]
-        call = Call.of(self.here(), primitive, values, params)
-        results = [self.lift(result) for result in call.results()]
+        arguments = [self.argument_of(operand) for operand in operands]
+        call = Call.of(self.here(), primitive, values, params, arguments)
+        results = [
+            ImplicitTracer(self, result, call.argument_of(result, place))
+            if is_value(result)
+            else result
+            for place, result in enumerate(call.results())
+        ]
         return results if primitive.multiple_results else results[0]
 
     def here(self) -> ImplicitTrace:
@@ -226,7 +289,7 @@ class ImplicitTrace(_jax.Trace):
         tables = carried_tables()
         if tables is None or tables == self.run.tables:
             return self
-        return ImplicitTrace(self.parent, self.run.with_tables(tables))
+        return ImplicitTrace(self.parent, self.run.with_tables(tables), self.callers)
 
     def process_call(
         self, primitive: Primitive, function: _jax.WrappedFun, operands: Any, params: Params, /
@@ -284,10 +347,10 @@ def carried_tables() -> Tables | None:
 # --- values and tracers --------------------------------------------------------------------------
 
 
-def lift(tree: Any, trace: ImplicitTrace) -> Any:
+def lift(tree: Any, trace: ImplicitTrace, argument: Argument | None = None) -> Any:
     """`tree` with a tracer of `trace` in place of each implicit array."""
     if is_value(tree):
-        return ImplicitTracer(trace, tree)
+        return ImplicitTracer(trace, tree, argument)
     if isinstance(tree, (list, tuple, dict)):
         return jax.tree.map(trace.lift, tree, is_leaf=is_value)
     return tree
@@ -316,15 +379,24 @@ def has_implicit_field(value: ImplicitValue) -> bool:
     return False
 
 
-def lift_fields(value: ImplicitValue, trace: ImplicitTrace) -> ImplicitValue:
+def lift_fields(
+    value: ImplicitValue, trace: ImplicitTrace, argument: Argument | None = None
+) -> ImplicitValue:
     """A copy of `value` whose implicit fields are tracers of `trace`."""
-    return with_children(value, {name: lift(child, trace) for name, child in child_values(value)})
+    return with_children(
+        value,
+        {name: lift(child, trace, _field(argument, name)) for name, child in child_values(value)},
+    )
+
+
+def _field(argument: Argument | None, name: str) -> Argument | None:
+    return None if argument is None else argument.field(name)
 
 
 # --- becoming dense ------------------------------------------------------------------------------
 
 
-def densify(value: ImplicitValue, run: Run) -> jax.Array:
+def densify(value: ImplicitValue, run: Run, argument: Argument | None = None) -> jax.Array:
     """The dense array that `value` stands for, computed under the current trace.
 
     Raises:
@@ -336,7 +408,7 @@ def densify(value: ImplicitValue, run: Run) -> jax.Array:
     if has_implicit_field(value):
         trace = ImplicitTrace(_jax.current_trace(), run)
         with _jax.under(trace):
-            dense = materialize_once(lift_fields(value, trace))
+            dense = materialize_once(lift_fields(value, trace, argument))
         dense = lower(dense, run)
     else:
         dense = materialize_once(value)
@@ -384,8 +456,9 @@ class Call:
         operands: what they are dispatched as.
         params: its params.
         resolution: the handlers that take it, most specific first.
+        arguments: the argument that each operand is, or was computed from, where that is known.
         reasons: why handlers that were tried declined.
-        source: where it was applied.
+        result_arguments: the same of the results, where a rule knows it.
     """
 
     trace: ImplicitTrace
@@ -394,18 +467,34 @@ class Call:
     operands: tuple[Operand, ...]
     params: Params
     resolution: Resolution
+    arguments: Sequence[Argument | None]
     reasons: list[str] = field(default_factory=list)
-    source: _jax.SourceInfo | None = None
+    result_arguments: Sequence[Argument | None] | None = None
 
     @classmethod
     def of(
-        cls, trace: ImplicitTrace, primitive: Primitive, values: Sequence[Any], params: Params
+        cls,
+        trace: ImplicitTrace,
+        primitive: Primitive,
+        values: Sequence[Any],
+        params: Params,
+        arguments: Sequence[Argument | None],
     ) -> Call:
         """The call, with its handlers looked up."""
         with _jax.under(trace.parent):
             operands = tuple([describe(value) for value in values])
             resolution = resolve(trace.run.tables, primitive.name, operands, values)
-        return cls(trace, primitive, values, operands, params, resolution)
+        return cls(trace, primitive, values, operands, params, resolution, arguments)
+
+    def argument_of(self, result: Any, place: int) -> Argument | None:
+        """The argument that a result is, or was computed from, where there is one such."""
+        if self.result_arguments is not None:
+            return self.result_arguments[place]
+        for value, argument in zip(self.values, self.arguments, strict=True):
+            if value is result:
+                return argument
+        known = [argument for argument in self.arguments if argument is not None]
+        return known[0].computed_by(self.primitive.name) if len(known) == 1 else None
 
     def results(self, position: int = 0) -> list[Any]:
         """The results, from the first handler at or after `position` that does not decline."""
@@ -423,9 +512,8 @@ class Call:
                     return results
             results = self._try(index, candidate)
             if results is not None:
-                record = kept_record()
-                if record is not None:
-                    self._record(record, candidate)
+                if kept_record() is not None:
+                    self._record(candidate)
                 return results
         if rule is not None:
             results = rule(self)
@@ -474,7 +562,11 @@ class Call:
         nested = any(is_value(value) and has_implicit_field(value) for value in values)
         trace = self.trace
         if nested:
-            values = [lift_fields(v, trace) if is_value(v) else v for v in values]
+            arguments = self.arguments[::-1] if candidate.swapped else self.arguments
+            values = [
+                lift_fields(v, trace, argument) if is_value(v) else v
+                for v, argument in zip(values, arguments, strict=True)
+            ]
         _frames.stack.append(HandlerFrame(self, index, tuple(values), candidate.swapped))
         try:
             with _jax.under(trace if nested else trace.parent):
@@ -509,33 +601,37 @@ class Call:
 
     def materialize_operands(self) -> list[Any]:
         """The results for dense operands; what is made dense is said."""
-        for value in self.values:
+        run, source, reasons = self.trace.run, self.trace.place(), self._reasons()
+        for value, argument in zip(self.values, self.arguments, strict=True):
             if is_value(value):
-                self.trace.run.materialized(
+                run.happened(
                     Materialization.of(
                         value,
                         self.primitive.name,
-                        self._reasons(),
+                        reasons,
+                        source=source,
                         operands=self.operands,
-                        source=self.source,
+                        argument=argument,
                     )
                 )
         with _jax.under(self.trace.parent):
-            dense = [densify(v, self.trace.run) if is_value(v) else v for v in self.values]
+            dense = [
+                densify(value, run, argument) if is_value(value) else value
+                for value, argument in zip(self.values, self.arguments, strict=True)
+            ]
         results = _jax.bind_under(self.trace.parent, self.primitive, dense, self.params)
         return list(results) if self.primitive.multiple_results else [results]
 
-    def _record(self, record: Record, candidate: Candidate) -> None:
+    def _record(self, candidate: Candidate) -> None:
         handler = candidate.entry.handler
-        source = self.source or _jax.source_info()
-        record.events.append(
+        self.trace.run.happened(
             Application(
                 self.primitive.name,
                 self.operands,
                 handler.name,
                 handler.place,
                 tuple(self.reasons),
-                source,
+                self.trace.place(),
             )
         )
 
@@ -596,8 +692,8 @@ class HandlerFrame:
             call.operands,
             params,
             call.resolution,
+            call.arguments,
             list(call.reasons),
-            call.source,
         )
         return following.results(self.index + 1)
 
@@ -613,6 +709,15 @@ _frames = _Frames()
 def running_handler() -> HandlerFrame | None:
     """The handler that is running now in this thread."""
     return _frames.stack[-1] if _frames.stack else None
+
+
+def argument_in_handlers(value: Any) -> Argument | None:
+    """The argument that an operand of a running handler is; None of anything else."""
+    for frame in reversed(_frames.stack):
+        for own, argument in zip(frame.call.values, frame.call.arguments, strict=True):
+            if own is value:
+                return argument
+    return None
 
 
 def enclosing_trace() -> ImplicitTrace | None:

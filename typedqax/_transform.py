@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar, overload
 import jax
 
 from typedqax import _jax
+from typedqax._argument import Argument
 from typedqax._dispatch import Tables
 from typedqax._higher_order import RULES
 from typedqax._jax import Params, Primitive
@@ -21,6 +22,7 @@ from typedqax._trace import (
     Call,
     ImplicitTrace,
     Run,
+    argument_in_handlers,
     carried_tables,
     densify,
     enclosing_trace,
@@ -97,9 +99,9 @@ class _Transformed:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if self._tables == Tables.of():
-            return apply(self._function, args, kwargs)
+            return apply(self._function, args, kwargs, named=True)
         with _jax.carrying(self._tables):
-            return apply(self._function, args, kwargs, self._tables)
+            return apply(self._function, args, kwargs, self._tables, named=True)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Bound as the function would be; `self` is one of its arguments then."""
@@ -153,41 +155,72 @@ def apply(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     tables: Tables | None = None,
+    *,
+    named: bool = False,
 ) -> Any:
     """`function` on arguments that may hold implicit arrays.
 
     Without `tables`, the handlers are those that decide where it is called: those of the enclosing
-    transform, or the installed ones.
+    transform, or the installed ones. Where its arguments are `named`, reports say which of them an
+    implicit array is.
     """
     current = _jax.current_trace()
     leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=is_value)
-    if type(current) is ImplicitTrace and (tables is None or tables == current.run.tables):
-        if any(is_value(leaf) for leaf in leaves):
-            args, kwargs = jax.tree.unflatten(tree, [current.lift_made(leaf) for leaf in leaves])
-        return function(*args, **kwargs)
-    if type(current) is ImplicitTrace:  # a table of its own inside another transform
-        leaves = [current.lower(leaf) for leaf in leaves]
+    outer = current if type(current) is ImplicitTrace else None
+    same = outer is not None and (tables is None or tables == outer.run.tables)
+    known: list[Argument | None] = []
+    if outer is not None and not same:  # a table of its own inside another transform
+        known = [outer.argument_of(leaf) for leaf in leaves]
+        leaves = [outer.lower(leaf) for leaf in leaves]
     if not any(is_value(leaf) for leaf in leaves):
         return function(*args, **kwargs)
+    arguments = _arguments(function, args, kwargs, leaves, known, named=named)
+    if outer is not None and same:
+        args, kwargs = jax.tree.unflatten(tree, map(outer.lift_made, leaves, arguments))
+        return function(*args, **kwargs)
     run = Run(deciding_tables() if tables is None else tables, RULES)
-    result, trace = _run(function, leaves, tree, run)
+    result, trace = _run(function, leaves, arguments, tree, run)
     if _jax.checks_leaks():
         with _jax.ensure_no_leaks(trace):
             del trace
-    if type(current) is ImplicitTrace:
-        result = jax.tree.map(current.lift, result, is_leaf=is_value)
+    if outer is not None:
+        result = jax.tree.map(outer.lift, result, is_leaf=is_value)
     return result
 
 
 def _run(
-    function: Callable[..., Any], leaves: list[Any], tree: Any, run: Run
+    function: Callable[..., Any],
+    leaves: list[Any],
+    arguments: list[Argument | None],
+    tree: Any,
+    run: Run,
 ) -> tuple[Any, ImplicitTrace]:
     # In a frame of its own, so that none of its tracers is alive when leaks are looked for.
     trace = ImplicitTrace(_jax.current_trace(), run)
-    args, kwargs = jax.tree.unflatten(tree, [trace.lift(leaf) for leaf in leaves])
+    args, kwargs = jax.tree.unflatten(tree, map(trace.lift, leaves, arguments))
     with _jax.under(trace):
         result = function(*args, **kwargs)
     return lower(result, run), trace
+
+
+def _arguments(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    leaves: list[Any],
+    known: list[Argument | None],
+    *,
+    named: bool,
+) -> list[Argument | None]:
+    """The argument that each implicit leaf is: of an outer function, if it is known, or of this."""
+    found = known or [argument_in_handlers(leaf) if is_value(leaf) else None for leaf in leaves]
+    if not named:
+        return found
+    paths, _ = jax.tree_util.tree_flatten_with_path((args, kwargs), is_leaf=is_value)
+    return [
+        outer or (Argument(function, path) if is_value(leaf) else None)
+        for outer, leaf, (path, _) in zip(found, leaves, paths, strict=True)
+    ]
 
 
 def deciding_tables() -> Tables:
@@ -228,10 +261,12 @@ def apply_primitive(primitive: Primitive, operands: Sequence[Any], params: Param
         return _jax.bind(primitive, operands, params)
     current = _jax.current_trace()
     if type(current) is ImplicitTrace:
-        return _jax.bind(primitive, [current.lift_made(operand) for operand in operands], params)
+        arguments = map(argument_in_handlers, operands)
+        return _jax.bind(primitive, list(map(current.lift_made, operands, arguments)), params)
     trace = ImplicitTrace(current, Run(deciding_tables(), RULES))
     values = [o if is_value(o) else _jax.canonicalize(o) for o in operands]
-    results = Call.of(trace, primitive, values, params).results()
+    known = [argument_in_handlers(value) for value in values]
+    results = Call.of(trace, primitive, values, params, known).results()
     return results if primitive.multiple_results else results[0]
 
 
@@ -328,6 +363,14 @@ def densify_for(value: Any, asked_by: str) -> jax.Array:
     trace = enclosing_trace()
     current = _jax.current_trace()
     run = Run(deciding_tables(), RULES) if trace is None else trace.run
-    run.materialized(Materialization.of(value, asked_by, [f"{asked_by} needs its numbers"]))
+    run.happened(
+        Materialization.of(
+            value,
+            asked_by,
+            [f"{asked_by} needs its numbers"],
+            source=_jax.source_info() if trace is None else trace.place(),
+            argument=argument_in_handlers(value),
+        )
+    )
     with _jax.under(current.parent if type(current) is ImplicitTrace else current):
         return densify(value, run)

@@ -13,6 +13,10 @@ from typedqax._value import is_value
 REASON = (
     "a function with its own derivative rule gives dense results, since the rule speaks of those"
 )
+REMEDY = (
+    'take the rule away, or define the class with materialization="error", whose arrays run '
+    "through the function's body and its handlers instead"
+)
 
 
 def dense_results(trace: ImplicitTrace, results: Sequence[Any], primitive: str) -> list[Any]:
@@ -21,9 +25,19 @@ def dense_results(trace: ImplicitTrace, results: Sequence[Any], primitive: str) 
     for result in results:
         value = trace.lower(result)
         if is_value(value):
-            trace.run.materialized(Materialization.of(value, primitive, [REASON]))
+            argument = trace.argument_of(result)
+            trace.run.happened(
+                Materialization.of(
+                    value,
+                    primitive,
+                    [REASON],
+                    source=trace.place(),
+                    argument=argument,
+                    remedy=REMEDY,
+                )
+            )
             with _jax.under(trace.parent):
-                value = densify(value, trace.run)
+                value = densify(value, trace.run, argument)
         dense.append(value)
     return dense
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import jax
 from jax.tree_util import PyTreeDef
 
 from typedqax import _jax
+from typedqax._argument import Argument
 from typedqax._aval import aval_of, field_layouts, is_array_like
 from typedqax._contracts import checks_enabled
 from typedqax._installed import installed_version
 from typedqax._jax import ClosedJaxpr, Jaxpr
 from typedqax._materialization import Materialization, policy_key
+from typedqax._recording import Application
 from typedqax._signature import Dense
-from typedqax._trace import HigherOrderRules, ImplicitTrace, Run, densify
+from typedqax._trace import Callers, HigherOrderRules, ImplicitTrace, Run, densify
 from typedqax._value import auxiliary_data, child_values, is_value, with_children
 
 
@@ -97,6 +98,44 @@ def dense_slot(slot: Slot) -> Slot:
     return Slot.dense(aval_of(slot.stand_in())) if slot.implicit else slot
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """How an inner function is entered that JAX calls itself, later and maybe more than once.
+
+    Attributes:
+        run: the run it is a part of.
+        primitive: the name of what calls it.
+        slots: of its operands.
+        arguments: which arguments these are, where that is known.
+        callers: where it was called.
+    """
+
+    run: Run
+    primitive: str
+    slots: Slots
+    arguments: tuple[Argument | None, ...]
+    callers: Callers
+
+    @classmethod
+    def of(
+        cls,
+        trace: ImplicitTrace,
+        primitive: str,
+        slots: Slots,
+        arguments: Iterable[Argument | None],
+    ) -> Entry:
+        """The entry of a function that is being called in `trace`."""
+        return cls(trace.run, primitive, slots, tuple(arguments), trace.as_caller())
+
+    def trace(self) -> ImplicitTrace:
+        """A trace for the function, inside of the current one."""
+        return ImplicitTrace(_jax.current_trace(), self.run, self.callers)
+
+    def operands(self, trace: ImplicitTrace, leaves: Sequence[Any]) -> list[Any]:
+        """Its operands in that trace, from their leaves."""
+        return list(map(trace.lift, rebuild(self.slots, leaves), self.arguments))
+
+
 # --- joining -------------------------------------------------------------------------------------
 
 
@@ -161,12 +200,19 @@ class Conform:
     Attributes:
         slots: the types.
         primitive: what asks for them, for the report.
-        reason: why a result may have to become dense, for the report.
+        reasons: of each result, why it may have to become dense, for the report.
+        remedy: how to avoid that, for the report.
     """
 
     slots: Slots
     primitive: str
-    reason: str
+    reasons: tuple[tuple[str, ...], ...]
+    remedy: str
+
+    @classmethod
+    def alike(cls, slots: Slots, primitive: str, reason: str, remedy: str) -> Conform:
+        """The same reason for every result."""
+        return cls(slots, primitive, ((reason,),) * len(slots), remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,30 +222,74 @@ class Rewritten:
     Attributes:
         jaxpr: takes the leaves of all operands, gives the leaves of all results.
         slots: how the results are made of them.
-        events: what became dense inside it.
+        arguments: the operand that each result is, or was computed from, where that is known.
+        events: what happened inside it; the arguments are its operands.
     """
 
     jaxpr: ClosedJaxpr
     slots: Slots
-    events: tuple[Materialization, ...]
+    arguments: tuple[Argument | None, ...]
+    events: tuple[Application | Materialization, ...]
+
+    def within(
+        self, trace: ImplicitTrace, arguments: Sequence[Argument | None], *, inside_jax: bool
+    ) -> Rewritten:
+        """The same called in `trace`, now, with operands of these arguments.
+
+        What names no line of the user's gets that of the call. So does all that is inside a
+        function of JAX's own: JAX remembers it, with the lines of whoever called it first.
+        """
+        events = []
+        for event in self.events:
+            told = not inside_jax and _jax.user_frame(event.source) is not None
+            source = event.source if told else _jax.called_from(trace.place(), event.source)
+            events.append(event.within(source, arguments))
+        return replace(
+            self,
+            arguments=tuple([each and each.within(arguments) for each in self.arguments]),
+            events=tuple(events),
+        )
 
 
 def rewrite(
-    run: Run, jaxpr: ClosedJaxpr, slots: Slots, conform: Conform | None = None
+    trace: ImplicitTrace,
+    jaxpr: ClosedJaxpr,
+    slots: Slots,
+    arguments: Sequence[Argument | None],
+    conform: Conform | None = None,
 ) -> Rewritten:
-    """`jaxpr` for operands of these slots; what becomes dense in it is said.
+    """`jaxpr` for operands of these slots and arguments; what happens in it is said.
 
     The result is remembered for as long as `jaxpr` lives, per operand types, handlers and policy.
     """
-    rewritten = _remembered(run, jaxpr, slots, None)
-    if conform is not None and rewritten.slots != conform.slots:
-        rewritten = _remembered(run, jaxpr, slots, conform)
-    inside_jax = is_jax_internal(jaxpr)
+    rewritten = draft(trace, jaxpr, slots, arguments, conform)
     for event in rewritten.events:
-        run.materialized(
-            dataclasses.replace(event, source=_jax.source_info()) if inside_jax else event
-        )
+        trace.run.happened(event)
     return rewritten
+
+
+def draft(
+    trace: ImplicitTrace,
+    jaxpr: ClosedJaxpr,
+    slots: Slots,
+    arguments: Sequence[Argument | None],
+    conform: Conform | None = None,
+) -> Rewritten:
+    """As `rewrite`, where it is not settled that this is what runs, and nothing is said."""
+    rewritten = _remembered(trace.run, jaxpr, slots, None)
+    if conform is not None and rewritten.slots != conform.slots:
+        rewritten = _remembered(trace.run, jaxpr, slots, conform)
+    return rewritten.within(trace, arguments, inside_jax=is_jax_internal(jaxpr))
+
+
+def through(primitive: str, arguments: Sequence[Argument | None]) -> list[Argument | None]:
+    """What `primitive` makes of each argument before an inner function gets it."""
+    return [each and each.computed_by(primitive) for each in arguments]
+
+
+def dense_in(rewritten: Rewritten) -> list[str]:
+    """What became dense in a draft, a sentence each: why a result has another type, maybe."""
+    return [f"in it, {event}" for event in rewritten.events if isinstance(event, Materialization)]
 
 
 def _remembered(run: Run, jaxpr: ClosedJaxpr, slots: Slots, conform: Conform | None) -> Rewritten:
@@ -248,10 +338,13 @@ def _rewrite_uncached(
     del modes  # part of the cache's key
     run = Run(tables, rules.rules, quiet=quiet, deferred=True)
     out: list[Slots] = []
+    sources: list[list[Argument | None]] = []
 
     def over_leaves(*leaves: Any) -> list[Any]:
         trace = ImplicitTrace(_jax.current_trace(), run)
-        operands = [trace.lift(value) for value in rebuild(slots, leaves)]
+        operands = [
+            trace.lift(value, Argument(place)) for place, value in enumerate(rebuild(slots, leaves))
+        ]
         with _jax.under(trace):
             results = _jax.eval_jaxpr(
                 jaxpr.jaxpr,
@@ -260,18 +353,18 @@ def _rewrite_uncached(
                 propagate_source_info=not is_jax_internal(jaxpr),
             )
         values = [trace.lower(result) for result in results]
+        arguments = [trace.argument_of(result) for result in results]
         if conform is not None:
-            values = [
-                conform_value(run, value, slot, conform)
-                for value, slot in zip(values, conform.slots, strict=True)
-            ]
+            values = conform_values(trace, values, arguments, conform)
         out.append(slots_of(values))
+        sources.append(arguments)
         return leaves_of(values)
 
     avals = [aval for slot in slots for aval in slot.avals]
     traced = _jax.trace_to_jaxpr(over_leaves, avals, _jax.jaxpr_debug_info(jaxpr))
     closed = _jax.close_jaxpr(traced.jaxpr, traced.consts)
-    rewritten = Rewritten(closed, out[-1], tuple(run.events))
+    rewritten = Rewritten(closed, out[-1], tuple(sources[-1]), tuple(run.events))
+    run.settle()
     if _jax.is_traced(traced.consts):
         raise _ClosesOverTracersError(rewritten)
     return rewritten
@@ -297,30 +390,49 @@ def reordered(jaxpr: ClosedJaxpr, order: tuple[int, ...]) -> ClosedJaxpr:
 # --- conforming ----------------------------------------------------------------------------------
 
 
-def conform_value(run: Run, value: Any, slot: Slot, conform: Conform) -> Any:
-    """`value` as one of `slot`: unchanged, or dense, or with some of its fields dense."""
-    return _conform(run, value, slot.stand_in(), conform)
+def conform_values(
+    trace: ImplicitTrace,
+    values: Sequence[Any],
+    arguments: Sequence[Argument | None],
+    conform: Conform,
+) -> list[Any]:
+    """Each value as one of its slot: unchanged, or dense, or with some of its fields dense."""
 
-
-def _conform(run: Run, value: Any, target: Any, conform: Conform) -> Any:
-    if not is_value(value):
-        return value if is_value(target) else _as_aval(value, target)
-    if not is_value(target):
-        run.materialized(Materialization.of(value, conform.primitive, [conform.reason]))
-        return _as_aval(densify(value, run), target)
-    targets = dict(child_values(target))
-    return with_children(
-        value,
-        {
-            name: jax.tree.map(
-                lambda own, to: _conform(run, own, to, conform),
+    def conformed(
+        value: Any, target: Any, argument: Argument | None, reasons: tuple[str, ...]
+    ) -> Any:
+        if not is_value(value):
+            return value if is_value(target) else _as_aval(value, target)
+        if not is_value(target):
+            trace.run.happened(
+                Materialization.of(
+                    value,
+                    conform.primitive,
+                    reasons,
+                    source=trace.place(),
+                    argument=argument,
+                    remedy=conform.remedy,
+                )
+            )
+            return _as_aval(densify(value, trace.run, argument), target)
+        targets = dict(child_values(target))
+        fields = {}
+        for name, field in child_values(value):
+            own = argument and argument.field(name)
+            fields[name] = jax.tree.map(
+                lambda each, to, own=own: conformed(each, to, own, reasons),
                 field,
                 targets[name],
                 is_leaf=is_value,
             )
-            for name, field in child_values(value)
-        },
-    )
+        return with_children(value, fields)
+
+    return [
+        conformed(value, slot.stand_in(), argument, reasons)
+        for value, slot, argument, reasons in zip(
+            values, conform.slots, arguments, conform.reasons, strict=True
+        )
+    ]
 
 
 def _as_aval(leaf: Any, aval: Any) -> Any:
@@ -332,10 +444,7 @@ def _as_aval(leaf: Any, aval: Any) -> Any:
 
 
 def is_jax_internal(jaxpr: ClosedJaxpr | Jaxpr) -> bool:
-    """Whether the function behind `jaxpr` is JAX's own.
-
-    Its lines are those of whoever called it first, so the caller's line now is the one to name.
-    """
+    """Whether the function behind `jaxpr` is JAX's own."""
     return _jax.is_defined_in_jax(_jax.jaxpr_debug_info(jaxpr))
 
 

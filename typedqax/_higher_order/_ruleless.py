@@ -31,11 +31,13 @@ def without_rule(
     if not refusing:
         return None
     with _jax.under(trace):
-        results = [trace.lower(result) for result in function.call_wrapped(*operands)]
+        given = function.call_wrapped(*operands)
+    results = [trace.lower(result) for result in given]
+    arguments = [trace.argument_of(result) for result in given]
     about = _text(function, primitive, refusing[0])
     with _jax.under(trace.parent):
-        leaves = _saying(about, _jax.user_frame(_jax.source_info()), leaves_of(results))
-    return [trace.lift(value) for value in rebuild(slots_of(results), leaves)]
+        leaves = _saying(about, _jax.user_frame(trace.place()), leaves_of(results))
+    return list(map(trace.lift, rebuild(slots_of(results), leaves), arguments))
 
 
 def _saying(about: str, applied: Frame | None, leaves: list[Any]) -> list[Any]:

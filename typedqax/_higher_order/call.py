@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from typedqax import _jax
-from typedqax._higher_order._rewrite import Slots, leaves_of, rebuild, slots_of
+from typedqax._higher_order._rewrite import Entry, leaves_of, rebuild, slots_of
 from typedqax._jax import Params, Primitive, WrappedFun
-from typedqax._trace import ImplicitTrace, Run
+from typedqax._trace import ImplicitTrace
 
 
 def call(
@@ -20,21 +20,19 @@ def call(
 ) -> list[Any]:
     """Apply a called function to implicit operands."""
     values = [trace.lower(operand) for operand in operands]
-    on_leaves, results = _jax.transform_wrapped_with_aux(
-        _on_leaves, _jax.unnamed(function), trace.run, slots_of(values)
-    )
+    entry = Entry.of(trace, primitive.name, slots_of(values), map(trace.argument_of, operands))
+    on_leaves, results = _jax.transform_wrapped_with_aux(_on_leaves, _jax.unnamed(function), entry)
     leaf_params = dict(params, subfuns=(on_leaves,))
     leaves = _jax.bind_under(trace.parent, primitive, leaves_of(values), leaf_params)
     return [trace.lift(value) for value in rebuild(results(), leaves)]
 
 
 def _on_leaves(
-    function: Callable[..., Sequence[Any]], store: Any, run: Run, slots: Slots, *leaves: Any
+    function: Callable[..., Sequence[Any]], store: Any, entry: Entry, *leaves: Any
 ) -> list[Any]:
-    trace = ImplicitTrace(_jax.current_trace(), run)
-    operands = [trace.lift(value) for value in rebuild(slots, leaves)]
+    trace = entry.trace()
     with _jax.under(trace):
-        results = function(*operands)
+        results = function(*entry.operands(trace, leaves))
     values = [trace.lower(result) for result in results]
     store.store(slots_of(values))
     return leaves_of(values)

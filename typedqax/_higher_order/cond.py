@@ -8,6 +8,7 @@ from typing import Any
 from typedqax import _jax
 from typedqax._higher_order._rewrite import (
     Conform,
+    draft,
     join,
     leaves_of,
     rebuild,
@@ -18,27 +19,38 @@ from typedqax._materialization import Materialization
 from typedqax._trace import Call, densify
 from typedqax._value import is_value
 
+REASON = "the branches give different types"
+REMEDY = "let every branch give an array of the same class"
+
 
 def cond(call: Call) -> list[Any]:
     """Apply the branches to implicit operands, their results joined."""
     run = call.trace.run
     index, *operands = call.values
+    decides, *arguments = call.arguments
     if is_value(index):
         reason = "what decides between branches has to be a number"
-        run.materialized(
-            Materialization.of(index, call.primitive.name, [reason], operands=call.operands)
+        run.happened(
+            Materialization.of(
+                index,
+                call.primitive.name,
+                [reason],
+                source=call.trace.place(),
+                operands=call.operands,
+                argument=decides,
+                remedy="let what decides be a dense number",
+            )
         )
         with _jax.under(call.trace.parent):
-            index = densify(index, run)
+            index = densify(index, run, decides)
     slots = slots_of(operands)
     branches = call.params["branches"]
-    alone = [rewrite(run, branch, slots) for branch in branches]
-    joined = reduce(join, [branch.slots for branch in alone])
-    if any(branch.slots != joined for branch in alone):
-        conform = Conform(joined, call.primitive.name, "the branches give different types")
-        alone = [rewrite(run, branch, slots, conform) for branch in branches]
-    params = dict(call.params, branches=tuple([branch.jaxpr for branch in alone]))
+    alone = [draft(call.trace, branch, slots, arguments).slots for branch in branches]
+    joined = reduce(join, alone)
+    conform = Conform.alike(joined, call.primitive.name, REASON, REMEDY)
+    rewritten = [rewrite(call.trace, branch, slots, arguments, conform) for branch in branches]
+    params = dict(call.params, branches=tuple([branch.jaxpr for branch in rewritten]))
     results = _jax.bind_under(
         call.trace.parent, call.primitive, [index, *leaves_of(operands)], params
     )
-    return rebuild(alone[0].slots, results)
+    return rebuild(joined, results)

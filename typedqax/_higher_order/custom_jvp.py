@@ -10,7 +10,7 @@ import jax
 from typedqax import _jax
 from typedqax._aval import aval_of
 from typedqax._higher_order._dense import dense_results
-from typedqax._higher_order._rewrite import Slots, leaves_of, rebuild, slots_of
+from typedqax._higher_order._rewrite import Entry, leaves_of, rebuild, slots_of
 from typedqax._higher_order._ruleless import without_rule
 from typedqax._jax import Primitive, SymbolicZero, WrappedFun
 from typedqax._trace import ImplicitTrace, Run, densify
@@ -35,36 +35,33 @@ def custom_jvp(
         return ruleless
     values = [trace.lower(operand) for operand in operands]
     slots = slots_of(values)
-    on_leaves = _jax.transform_wrapped(run_on_leaves, function, trace.run, slots)
-    jvp_on_leaves = _jax.transform_wrapped(_jvp_on_leaves, jvp, trace.run, slots)
+    entry = Entry.of(trace, primitive.name, slots, map(trace.argument_of, operands))
+    on_leaves = _jax.transform_wrapped(run_on_leaves, function, entry)
+    jvp_on_leaves = _jax.transform_wrapped(_jvp_on_leaves, jvp, entry)
     params = {"subfuns": (on_leaves, jvp_on_leaves), "symbolic_zeros": symbolic_zeros}
     return list(_jax.bind_under(trace.parent, primitive, leaves_of(values), params))
 
 
-def run_on_leaves(
-    function: Callable[..., Sequence[Any]], run: Run, slots: Slots, *leaves: Any
-) -> list[Any]:
-    trace = ImplicitTrace(_jax.current_trace(), run)
-    values = [trace.lift(value) for value in rebuild(slots, leaves)]
+def run_on_leaves(function: Callable[..., Sequence[Any]], entry: Entry, *leaves: Any) -> list[Any]:
+    """The function itself, over leaves; its results dense."""
+    trace = entry.trace()
     with _jax.under(trace):
-        results = function(*values)
-    return dense_results(trace, results, "custom_jvp_call")
+        results = function(*entry.operands(trace, leaves))
+    return dense_results(trace, results, entry.primitive)
 
 
-def _jvp_on_leaves(
-    jvp: Callable[..., Sequence[Any]], run: Run, slots: Slots, *leaves: Any
-) -> list[Any]:
+def _jvp_on_leaves(jvp: Callable[..., Sequence[Any]], entry: Entry, *leaves: Any) -> list[Any]:
     count = len(leaves) // 2
-    primals = rebuild(slots, leaves[:count])
+    primals = rebuild(entry.slots, leaves[:count])
     tangents, start = [], count
-    for primal, slot in zip(primals, slots, strict=True):
+    for primal, slot in zip(primals, entry.slots, strict=True):
         stop = start + len(slot.avals)
-        tangents.append(_tangent(run, primal, leaves[start:stop]))
+        tangents.append(_tangent(entry.run, primal, leaves[start:stop]))
         start = stop
-    trace = ImplicitTrace(_jax.current_trace(), run)
+    trace = entry.trace()
     with _jax.under(trace):
-        results = jvp(*[trace.lift(primal) for primal in primals], *tangents)
-    return dense_results(trace, results, "custom_jvp_call")
+        results = jvp(*entry.operands(trace, leaves[:count]), *tangents)
+    return dense_results(trace, results, entry.primitive)
 
 
 def _tangent(run: Run, primal: Any, tangents: Sequence[Any]) -> Any:

@@ -10,7 +10,7 @@ import jax
 
 from typedqax import _jax
 from typedqax._higher_order._dense import dense_results
-from typedqax._higher_order._rewrite import Slots, leaves_of, rebuild, slots_of
+from typedqax._higher_order._rewrite import Entry, Slots, leaves_of, rebuild, slots_of
 from typedqax._higher_order._ruleless import without_rule
 from typedqax._higher_order.custom_jvp import run_on_leaves
 from typedqax._jax import Primitive, SymbolicZero, WrappedFun, Zero
@@ -53,12 +53,12 @@ def custom_vjp(
         return ruleless
     values = [trace.lower(operand) for operand in operands]
     slots = slots_of(values)
-    run = trace.run
-    on_leaves = _jax.transform_wrapped(run_on_leaves, function, run, slots)
+    entry = Entry.of(trace, primitive.name, slots, map(trace.argument_of, operands))
+    on_leaves = _jax.transform_wrapped(run_on_leaves, function, entry)
     fwd_on_leaves, residuals = _jax.transform_wrapped_with_aux(
-        _fwd_on_leaves, fwd, run, slots, out_trees
+        _fwd_on_leaves, fwd, entry, out_trees
     )
-    bwd_on_leaves = _jax.transform_wrapped(_bwd_on_leaves, bwd, run, slots, residuals)
+    bwd_on_leaves = _jax.transform_wrapped(_bwd_on_leaves, bwd, entry, residuals)
 
     def leaf_out_trees() -> tuple[Any, Any, list[int | None]]:
         kept = residuals()
@@ -81,33 +81,31 @@ def custom_vjp(
 def _fwd_on_leaves(
     fwd: Callable[..., Sequence[Any]],
     store: Any,
-    run: Run,
-    slots: Slots,
+    entry: Entry,
     out_trees: Callable[[], tuple[Any, Any, list[int | None]]],
     *leaves_and_flags: Any,
 ) -> list[Any]:
     """Residuals that are not inputs, then results; all inputs' leaves are kept beside them."""
     leaves, flags = leaves_and_flags[::2], leaves_and_flags[1::2]
-    trace = ImplicitTrace(_jax.current_trace(), run)
+    trace = entry.trace()
     pairs, start = [], 0
-    for value, slot in zip(rebuild(slots, leaves), slots, strict=True):
+    for operand, slot in zip(entry.operands(trace, leaves), entry.slots, strict=True):
         stop = start + len(slot.avals)
-        pairs += [trace.lift(value), any(flags[start:stop])]
+        pairs += [operand, any(flags[start:stop])]
         start = stop
     with _jax.under(trace):
         outputs = list(fwd(*pairs))
     _, res_tree, forwarded = out_trees()
     own = res_tree.num_leaves - sum(index is not None for index in forwarded)
     residuals = [trace.lower(residual) for residual in outputs[:own]]
-    results = dense_results(trace, outputs[own:], "custom_vjp_call")
+    results = dense_results(trace, outputs[own:], entry.primitive)
     store.store(_Residuals(slots_of(residuals), tuple(forwarded), len(results)))
     return [*leaves_of(residuals), *results]
 
 
 def _bwd_on_leaves(
     bwd: Callable[..., Sequence[Any]],
-    run: Run,
-    slots: Slots,
+    entry: Entry,
     residuals: Callable[[], _Residuals],
     *leaves_and_cotangents: Any,
 ) -> list[Any]:
@@ -117,15 +115,18 @@ def _bwd_on_leaves(
     leaves, cotangents = leaves_and_cotangents[:split], leaves_and_cotangents[split:]
     own_count = sum(len(slot.avals) for slot in kept.slots)
     own = iter(rebuild(kept.slots, leaves[:own_count]))
-    inputs = rebuild(slots, leaves[own_count:])
-    all_residuals = [next(own) if i is None else inputs[i] for i in kept.forwarded]
-    trace = ImplicitTrace(_jax.current_trace(), run)
+    inputs = rebuild(entry.slots, leaves[own_count:])
+    trace = entry.trace()
+    all_residuals = [
+        trace.lift(next(own)) if i is None else trace.lift(inputs[i], entry.arguments[i])
+        for i in kept.forwarded
+    ]
     with _jax.under(trace):
-        raw = bwd(*[trace.lift(residual) for residual in all_residuals], *cotangents)
+        raw = bwd(*all_residuals, *cotangents)
     given = [ct if type(ct) in (Zero, SymbolicZero) else trace.lower(ct) for ct in raw]
     flat: list[Any] = []
     for value, cotangent in zip(inputs, given, strict=True):
-        flat += _pull_back(run, value, cotangent)
+        flat += _pull_back(entry.run, value, cotangent)
     return flat
 
 

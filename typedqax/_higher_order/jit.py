@@ -30,12 +30,14 @@ def jit(call: Call) -> list[Any]:
             results = _jax.eval_jaxpr(
                 jaxpr.jaxpr,
                 jaxpr.consts,
-                *[trace.lift(value) for value in call.values],
+                *map(trace.lift, call.values, call.arguments),
                 propagate_source_info=not is_jax_internal(jaxpr),
             )
+        call.result_arguments = [trace.argument_of(result) for result in results]
         return [trace.lower(result) for result in results]
     slots = slots_of(call.values)
-    rewritten = rewrite(call.trace.run, jaxpr, slots)
+    rewritten = rewrite(call.trace, jaxpr, slots, call.arguments)
+    call.result_arguments = rewritten.arguments
     leaf_params = dict(
         params,
         jaxpr=rewritten.jaxpr,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from typedqax import _jax
+from typedqax._argument import Argument
 from typedqax._aval import aval_of
 from typedqax._higher_order._rewrite import (
     Conform,
     Slot,
-    conform_value,
+    conform_values,
     leaves_of,
     rewrite,
     slots_of,
@@ -18,30 +19,35 @@ from typedqax._jax import ClosedJaxpr
 from typedqax._trace import Call
 from typedqax._value import is_value
 
+REASON = "the vectors of a linear solve are dense"
+REMEDY = "solve for a dense array"
+
 
 def linear_solve(call: Call) -> list[Any]:
     """Apply a linear solve whose functions close over implicit arrays."""
-    run, lengths, jaxprs = call.trace.run, call.params["const_lengths"], call.params["jaxprs"]
-    values = list(call.values)
+    lengths, jaxprs = call.params["const_lengths"], call.params["jaxprs"]
+    values, arguments = list(call.values), list(call.arguments)
     consts: list[list[Any]] = []
+    known: list[list[Argument | None]] = []
     for length in lengths:
         consts.append(values[:length])
-        values = values[length:]
+        known.append(arguments[:length])
+        values, arguments = values[length:], arguments[length:]
     vectors = [Slot.dense(aval_of(v)) if is_value(v) else Slot.of(v) for v in values]
-    name, reason = call.primitive.name, "the vectors of a linear solve are dense"
+    name = call.primitive.name
     with _jax.under(call.trace.parent):
-        conform = Conform(tuple(vectors), name, reason)
-        values = [
-            conform_value(run, value, slot, conform)
-            for value, slot in zip(values, vectors, strict=True)
-        ]
+        conform = Conform.alike(tuple(vectors), name, REASON, REMEDY)
+        values = conform_values(call.trace, values, arguments, conform)
     rewritten: list[ClosedJaxpr | None] = []
-    for jaxpr, captured in zip(jaxprs, consts, strict=True):
+    for jaxpr, captured, origins in zip(jaxprs, consts, known, strict=True):
         if jaxpr is None:
             rewritten.append(None)
             continue
-        dense = Conform(tuple([Slot.dense(aval) for aval in jaxpr.out_avals]), name, reason)
-        rewritten.append(rewrite(run, jaxpr, (*slots_of(captured), *vectors), dense).jaxpr)
+        dense = Conform.alike(
+            tuple([Slot.dense(aval) for aval in jaxpr.out_avals]), name, REASON, REMEDY
+        )
+        slots = (*slots_of(captured), *vectors)
+        rewritten.append(rewrite(call.trace, jaxpr, slots, origins, dense).jaxpr)
     params = dict(
         call.params,
         const_lengths=type(lengths)(*[len(leaves_of(captured)) for captured in consts]),

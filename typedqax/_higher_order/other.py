@@ -9,7 +9,7 @@ import jax
 
 from typedqax import _jax
 from typedqax._aval import aval_of
-from typedqax._higher_order._rewrite import leaves_of, rebuild, rewrite, slots_of
+from typedqax._higher_order._rewrite import draft, leaves_of, rebuild, slots_of
 from typedqax._jax import ClosedJaxpr, Jaxpr
 from typedqax._trace import Call
 from typedqax._value import is_value
@@ -36,7 +36,7 @@ def other(call: Call) -> list[Any] | None:
     given = _out_avals(call, avals, {})
     if given is None or not _same_types(given, closed.out_avals):
         return None
-    rewritten = rewrite(call.trace.run, closed, slots_of(call.values))
+    rewritten = draft(call.trace, closed, slots_of(call.values), call.arguments)
     leaves = leaves_of(call.values)
     new: Any = rewritten.jaxpr
     if isinstance(jaxpr, Jaxpr):
@@ -46,6 +46,9 @@ def other(call: Call) -> list[Any] | None:
     given = _out_avals(call, [jax.typeof(leaf) for leaf in leaves], changed)
     if given is None or not _same_types(given, rewritten.jaxpr.out_avals):
         return None
+    for event in rewritten.events:
+        call.trace.run.happened(event)
+    call.result_arguments = rewritten.arguments
     with _jax.under(call.trace.parent):
         results = _jax.bind(call.primitive, leaves, {**call.params, **changed})
     return rebuild(rewritten.slots, results if call.primitive.multiple_results else [results])

@@ -12,7 +12,9 @@ from typedqax._trace import Call
 def remat(call: Call) -> list[Any]:
     """Apply a checkpointed function to implicit operands."""
     slots = slots_of(call.values)
-    rewritten = rewrite(call.trace.run, _jax.close_jaxpr(call.params["jaxpr"]), slots)
+    closed = _jax.close_jaxpr(call.params["jaxpr"])
+    rewritten = rewrite(call.trace, closed, slots, call.arguments)
+    call.result_arguments = rewritten.arguments
     consts = list(rewritten.jaxpr.consts)
     params = dict(call.params, jaxpr=_jax.hoist_consts(rewritten.jaxpr))
     cse = params["prevent_cse"]

@@ -8,11 +8,13 @@ from typing import Any
 import jax
 
 from typedqax import _jax
-from typedqax._higher_order._dense import REASON
+from typedqax._argument import Argument
+from typedqax._higher_order._dense import REASON, REMEDY
 from typedqax._higher_order._rewrite import (
     Conform,
     Slot,
     Slots,
+    draft,
     leaves_of,
     rebuild,
     rewrite,
@@ -24,12 +26,12 @@ from typedqax._trace import Call, ImplicitTrace
 
 def remat_opt(call: Call) -> list[Any]:
     """Apply the forward pass to implicit operands; its residuals may be implicit, too."""
-    run, params, forward = call.trace.run, call.params, call.params["fwd_jaxpr"]
+    params, forward = call.params, call.params["fwd_jaxpr"]
     slots, residuals = slots_of(call.values), params["num_res"]
-    kept = rewrite(run, forward, slots).slots[:residuals]
+    kept = draft(call.trace, forward, slots, call.arguments).slots[:residuals]
     results = _dense(forward.out_avals[residuals:])
-    conform = Conform(kept + results, "custom_vjp_call", REASON)
-    rewritten = rewrite(run, forward, slots, conform)
+    conform = Conform.alike(kept + results, "custom_vjp_call", REASON, REMEDY)
+    rewritten = rewrite(call.trace, forward, slots, call.arguments, conform)
     consts = slots[: params["num_consts"]]
     leaf_params = dict(
         params,
@@ -37,7 +39,11 @@ def remat_opt(call: Call) -> list[Any]:
         num_res=sum(len(slot.avals) for slot in kept),
         num_consts=sum(len(slot.avals) for slot in consts),
         fun_jaxpr_thunk=_function_over_leaves(
-            call.trace, params["fun_jaxpr_thunk"], slots[len(consts) :], results
+            call.trace,
+            params["fun_jaxpr_thunk"],
+            slots[len(consts) :],
+            call.arguments[len(consts) :],
+            results,
         ),
     )
     with _jax.under(call.trace.parent):
@@ -53,17 +59,19 @@ def _function_over_leaves(
     trace: ImplicitTrace,
     function: Callable[[], tuple[Jaxpr, Sequence[Any]]],
     slots: Slots,
+    arguments: Sequence[Argument | None],
     results: Slots,
 ) -> Callable[[], tuple[Jaxpr, Sequence[Any]]]:
     """What JAX asks for where no residual is used: the function itself, over leaves."""
-    run = trace.run
 
     def over_leaves() -> tuple[Jaxpr, Sequence[Any]]:
         jaxpr, consts = function()
         captured = [trace.lower(const) for const in consts]
         hoisted = _jax.close_jaxpr(_jax.hoist_consts(ClosedJaxpr(jaxpr, list(consts))))
-        conform = Conform(results, "custom_vjp_call", REASON)
-        rewritten = rewrite(run, hoisted, (*slots_of(captured), *slots), conform)
+        conform = Conform.alike(results, "custom_vjp_call", REASON, REMEDY)
+        all_slots = (*slots_of(captured), *slots)
+        all_arguments = [*[trace.argument_of(const) for const in consts], *arguments]
+        rewritten = rewrite(trace, hoisted, all_slots, all_arguments, conform)
         leaves = jax.tree.leaves(captured)
         opened = _jax.with_leading_consts(rewritten.jaxpr.jaxpr, len(leaves))
         return opened, [*rewritten.jaxpr.consts, *leaves]

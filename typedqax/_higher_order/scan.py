@@ -5,56 +5,61 @@ from __future__ import annotations
 from typing import Any
 
 from typedqax import _jax
+from typedqax._argument import Argument
 from typedqax._aval import aval_of
-from typedqax._higher_order._carry import settle_carry
+from typedqax._higher_order._carry import REMEDY, settle_carry
 from typedqax._higher_order._rewrite import (
     Conform,
+    Rewritten,
     Slot,
     Slots,
-    conform_value,
+    conform_values,
     dense_slot,
+    draft,
     leaves_of,
     rebuild,
     reordered,
     rewrite,
     slots_of,
+    through,
 )
 from typedqax._higher_order._slices import Slices, slices_of, stack_of
-from typedqax._higher_order.while_loop import REASON
-from typedqax._trace import Call, Run
+from typedqax._trace import Call, ImplicitTrace
 from typedqax._value import is_value
 
 UNSLICED = "slices of its fields do not make slices of it"
+AXES = "annotate the axes of the array fields of the class, so that it may have batch axes"
 UNSTACKED = "stacks of its fields do not make a stack of it"
 
 
 def scan(call: Call) -> list[Any]:
     """Apply a scan to implicit constants, carries and scanned arrays."""
-    run, params, name = call.trace.run, call.params, call.primitive.name
+    trace, params, name = call.trace, call.params, call.primitive.name
     length, body = params["length"], params["jaxpr"]
     consts, initial, xs = _split(call.values, params["num_consts"], params["num_carry"])
-    with _jax.under(call.trace.parent):
-        pairs = [_sliceable(run, x, name) for x in xs]
+    of_consts, of_carry, of_xs = _split(call.arguments, len(consts), len(initial))
+    with _jax.under(trace.parent):
+        pairs = [_sliceable(trace, x, of_x, name) for x, of_x in zip(xs, of_xs, strict=True)]
     xs, slices = [x for x, _ in pairs], [each for _, each in pairs]
+    known = [*of_consts, *through(name, [*of_carry, *of_xs])]
     const_slots, x_slots = slots_of(consts), tuple([each.slot for each in slices])
 
-    def results(carry: Slots, conform: Conform | None = None) -> Any:
-        return rewrite(run, body, const_slots + carry + x_slots, conform)
+    def drafted(carry: Slots) -> Rewritten:
+        return draft(trace, body, const_slots + carry + x_slots, known)
 
-    carry = settle_carry(slots_of(initial), lambda carry: results(carry).slots[: len(carry)])
-    ys = results(carry).slots[len(carry) :]
-    with _jax.under(call.trace.parent):
-        stacks = [stack_of(run, y, length) for y in ys]
+    carry, reasons = settle_carry(slots_of(initial), drafted)
+    ys = drafted(carry).slots[len(carry) :]
+    with _jax.under(trace.parent):
+        stacks = [stack_of(trace.run, y, length) for y in ys]
     y_slots = tuple(
         [y if stack is not None else dense_slot(y) for y, stack in zip(ys, stacks, strict=True)]
     )
-    reason = UNSTACKED if any(stack is None for stack in stacks) else REASON
-    new_body = results(carry, Conform(carry + y_slots, name, reason))
-    with _jax.under(call.trace.parent):
-        initial = [
-            conform_value(run, value, slot, Conform(carry, name, REASON))
-            for value, slot in zip(initial, carry, strict=True)
-        ]
+    conform = Conform(
+        carry + y_slots, name, (*reasons, *[(UNSTACKED,)] * len(ys)), f"{REMEDY}; {AXES}"
+    )
+    new_body = rewrite(trace, body, const_slots + carry + x_slots, known, conform)
+    with _jax.under(trace.parent):
+        initial = conform_values(trace, initial, of_carry, Conform(carry, name, reasons, REMEDY))
     return _bind(call, new_body.jaxpr, consts, initial, xs, slices, carry + y_slots)
 
 
@@ -101,13 +106,16 @@ def _split(values: Any, num_consts: int, num_carry: int) -> tuple[list[Any], lis
     return values[:num_consts], values[num_consts:first], values[first:]
 
 
-def _sliceable(run: Run, x: Any, primitive: str) -> tuple[Any, Slices]:
+def _sliceable(
+    trace: ImplicitTrace, x: Any, argument: Argument | None, primitive: str
+) -> tuple[Any, Slices]:
     """`x`, made dense if it has to be, and its slices."""
-    slices = slices_of(run, x)
+    slices = slices_of(trace.run, x)
     if slices is None and is_value(x):
         slot = Slot.dense(aval_of(x))
-        x = conform_value(run, x, slot, Conform((slot,), primitive, UNSLICED))
-        slices = slices_of(run, x)
+        conform = Conform.alike((slot,), primitive, UNSLICED, AXES)
+        (x,) = conform_values(trace, [x], [argument], conform)
+        slices = slices_of(trace.run, x)
     if slices is None:
         raise AssertionError("a dense array can be sliced")
     return x, slices

@@ -5,44 +5,44 @@ from __future__ import annotations
 from typing import Any
 
 from typedqax import _jax
-from typedqax._higher_order._carry import settle_carry
+from typedqax._higher_order._carry import REMEDY, settle_carry
 from typedqax._higher_order._rewrite import (
     Conform,
     Slot,
-    Slots,
-    conform_value,
+    conform_values,
+    draft,
     leaves_of,
     rebuild,
     rewrite,
     slots_of,
+    through,
 )
 from typedqax._trace import Call
-
-REASON = "the loop's body gives another type than it takes"
 
 
 def while_loop(call: Call) -> list[Any]:
     """Apply a while loop to implicit operands."""
-    run, params = call.trace.run, call.params
+    params = call.params
     cond_count, body_count = params["cond_nconsts"], params["body_nconsts"]
     cond_consts = call.values[:cond_count]
     body_consts = call.values[cond_count : cond_count + body_count]
     initial = call.values[cond_count + body_count :]
+    cond_known = call.arguments[:cond_count]
+    known = call.arguments[cond_count + body_count :]
     cond_slots, body_slots = slots_of(cond_consts), slots_of(body_consts)
-    body, test = params["body_jaxpr"], params["cond_jaxpr"]
+    body, test, name = params["body_jaxpr"], params["cond_jaxpr"], call.primitive.name
+    trace, inside = call.trace, through(name, known)
+    body_known = [*call.arguments[cond_count : cond_count + body_count], *inside]
 
-    def body_results(carry: Slots) -> Slots:
-        return rewrite(run, body, body_slots + carry).slots
-
-    carry = settle_carry(slots_of(initial), body_results)
-    conform = Conform(carry, call.primitive.name, REASON)
-    with _jax.under(call.trace.parent):
-        initial = [
-            conform_value(run, value, slot, conform)
-            for value, slot in zip(initial, carry, strict=True)
-        ]
-    new_body = rewrite(run, body, body_slots + carry, conform)
-    new_test = rewrite(run, test, cond_slots + carry, _dense_predicate(test, call.primitive.name))
+    carry, reasons = settle_carry(
+        slots_of(initial), lambda carry: draft(trace, body, body_slots + carry, body_known)
+    )
+    conform = Conform(carry, name, reasons, REMEDY)
+    with _jax.under(trace.parent):
+        initial = conform_values(trace, initial, known, conform)
+    new_body = rewrite(trace, body, body_slots + carry, body_known, conform)
+    predicate = _dense_predicate(test, name)
+    new_test = rewrite(trace, test, cond_slots + carry, [*cond_known, *inside], predicate)
     leaf_params = dict(
         params,
         cond_nconsts=sum(len(slot.avals) for slot in cond_slots),
@@ -56,8 +56,9 @@ def while_loop(call: Call) -> list[Any]:
 
 
 def _dense_predicate(test: Any, primitive: str) -> Conform:
-    return Conform(
+    return Conform.alike(
         tuple([Slot.dense(aval) for aval in test.out_avals]),
         primitive,
         "what decides whether a loop goes on has to be a number",
+        "let the loop's condition give a dense bool",
     )
