@@ -1,8 +1,10 @@
-"""Explanations: which handler a call would run and what a whole run did: text, page and data."""
+"""Explanations: what a whole run does with implicit arrays, as text, page and data."""
 
 from __future__ import annotations
 
+import functools
 import html.parser
+import io
 import json
 import re
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
+import rich.console
 from jax import Array, lax
 from jaxtyping import Float
 
@@ -67,54 +70,6 @@ MODEL = model.__code__.co_firstlineno
 
 def run(function: Any = model, *args: Any) -> Explanation:
     return tq.explain(tq.use_implicit_args(function, handlers=TABLE))(*(args or (TWO,)))
-
-
-# --- which ---------------------------------------------------------------------------------------
-
-
-def test_which_tells_the_winner_its_axes_and_the_rest() -> None:
-    found = tq.which(ops.add, TWO, jnp.ones((2, 3)), handlers=TABLE)
-    assert str(found).splitlines() == [
-        f"add(Twice f32[2,3], Array f32[2,3]): add_matrix ({at(add_matrix)})",
-        "  with m = 2, n = 3",
-        f'  + add_matrix(x: Float[Twice, "m n"], y: Float[Array, "m n"])  {at(add_matrix)}',
-    ]
-
-
-def test_which_tells_why_a_handler_does_not_apply() -> None:
-    found = tq.which(ops.add, TWO, jnp.ones(3), handlers=TABLE)
-    first, second = str(found).splitlines()
-    assert first == (
-        "add(Twice f32[2,3], Array f32[3]): no handler takes it; implicit operands become dense."
-    )
-    assert second.endswith(": operand 2: rank 1, expected 2")
-
-
-def test_which_works_on_shapes_alone() -> None:
-    found = tq.which(ops.add, TWO, jax.ShapeDtypeStruct((2, 3), jnp.float32), handlers=TABLE)
-    assert found.winner is not None
-    assert found.winner.handler == "add_matrix"
-
-
-def test_which_as_data_survives_json() -> None:
-    found = tq.which(ops.neg, TWO, handlers=TABLE).to_dict()
-    assert json.loads(json.dumps(found)) == found
-    assert found["winner"] == {
-        "handler": "negate",
-        "place": at(negate),
-        "signature": "x: Twice",
-        "applies": True,
-        "reason": "",
-    }
-    assert tq.which(ops.sin, TWO, handlers=TABLE).to_dict()["winner"] is None
-
-
-def test_which_as_html_marks_the_winner_and_escapes_what_users_wrote() -> None:
-    page = tq.which(ops.add, TWO, jnp.ones((2, 3)), handlers=TABLE)._repr_html_()
-    assert "<td><code>runs</code></td>" in page
-    assert "Float[Twice, &quot;m n&quot;]" in page
-    assert "m = 2, n = 3" in page
-    well_formed(page)
 
 
 # --- a run as text -------------------------------------------------------------------------------
@@ -195,6 +150,18 @@ def test_each_class_has_its_list_of_missing_handlers() -> None:
     )
 
 
+def test_what_no_handler_could_help_is_not_said_to_lack_one() -> None:
+    def joined(x: Any) -> Any:
+        return lax.cond(True, lambda y: y, lambda _: jnp.ones((2, 3)), x), float(x.sum())
+
+    explanation = run(joined)
+    assert explanation.missing == {"Twice": {"reduce_sum": 1}}
+    assert explanation.totals[1:] == (
+        "Twice: 1 primitive lacks a handler: reduce_sum x1",
+        "Twice: became dense, whatever handlers there are, for cond x1",
+    )
+
+
 def test_a_run_without_implicit_arrays_says_so() -> None:
     assert str(run(model, jnp.ones(3))) == "No primitive met an implicit array."
 
@@ -236,6 +203,10 @@ def test_a_run_as_data_survives_json() -> None:
         "reasons": [],
         "where": f"{__file__}:{MODEL + 3}",
     }
+    assert found["function"] == "model"
+    assert found["flow"]["parts"] == [
+        {"line": 0, "count": 1}, {"line": 1, "count": 1}, {"line": 2, "count": 2},
+    ]  # fmt: skip
     assert (found["handled"], found["materialized"], found["bytes"]) == (2, 2, 48)
     assert found["missing"] == {"Twice": {"sin": 2}}
 
@@ -273,15 +244,143 @@ def test_a_page_is_whole_offline_and_marks_what_became_dense(tmp_path: Path) -> 
     well_formed(page)
     assert page.startswith("<!DOCTYPE html>")
     assert page.count('<tr class="dense">') == 1
-    assert page.count('<tr class="fine">') == 2
+    assert page.count('<div class="step dense">') == 1
+    assert page.count('<div class="step fine">') == 2
     assert "Twice: 1 primitive lacks a handler: sin x2" in page
+    assert "return jnp.sin(y) + jnp.sin(y)" in page
     assert f'title="{__file__}:{MODEL + 3}"' in page
 
 
-def test_notebooks_show_the_same_table() -> None:
+def test_notebooks_show_the_same() -> None:
     fragment = run(lambda x: x + jnp.float32(1))._repr_html_()
     well_formed(fragment)
     assert "operand 2: rank 0, expected 2</li>" in fragment
+
+
+def test_a_page_without_anything_on_it_is_whole_too() -> None:
+    fragment = run(model, jnp.ones(3))._repr_html_()
+    well_formed(fragment)
+    assert "No primitive met an implicit array." in fragment
+
+
+def test_what_users_wrote_is_escaped() -> None:
+    def less(x: Any) -> Any:
+        return -x if "<script>" and "&amp;" else x
+
+    less.__name__ = "<b>less</b>"
+    fragment = run(less)._repr_html_()
+    well_formed(fragment)
+    assert "explain(&lt;b&gt;less&lt;/b&gt;)" in fragment
+    assert "&lt;script&gt;&quot; and &quot;&amp;amp;&quot;" in fragment
+
+
+def test_the_flow_has_the_scopes_of_the_program_and_what_repeats_once() -> None:
+    def layers(x: Any) -> Any:
+        for number in range(3):
+            with jax.named_scope(f"layer_{number}"):
+                x = -x
+                with jax.named_scope("inner"):
+                    x = -x
+        return jnp.sin(x)
+
+    explanation = run(layers)
+    assert explanation.to_dict()["flow"] == {
+        "name": "",
+        "times": 1,
+        "parts": [
+            {
+                "name": "layer_0 … layer_2",
+                "times": 3,
+                "parts": [
+                    {"line": 0, "count": 1},
+                    {"name": "inner", "times": 1, "parts": [{"line": 1, "count": 1}]},
+                ],
+            },
+            {"line": 2, "count": 1},
+        ],
+    }
+    assert [line.count for line in explanation.lines] == [3, 3, 1]
+    fragment = explanation._repr_html_()
+    well_formed(fragment)
+    assert fragment.count("<details open>") == 2
+    assert "3 times" in fragment
+
+
+def test_operands_of_other_shapes_are_other_lines() -> None:
+    explanation = run(lambda x, y: [-each for each in (x, y, x)], TWO, Twice(jnp.ones(7)))
+    assert [(line.call, line.count) for line in explanation.lines] == [
+        ("neg(Twice f32[2,3])", 2),
+        ("neg(Twice f32[7])", 1),
+    ]
+
+
+def test_rich_shows_the_same_in_colours() -> None:
+    console = rich.console.Console(width=70, record=True, file=io.StringIO(), color_system="256")
+    console.print(run())
+    plain = console.export_text(clear=False)
+    assert "neg(Twice f32[2,3])" in plain
+    assert "DENSE, 48 B" in plain
+    assert "Twice: 1 primitive lacks a handler: sin x2" in plain
+    assert max(map(len, plain.splitlines())) <= 70
+    assert "\x1b[1;33mDENSE, 48 B" in console.export_text(styles=True)
+
+
+def test_a_prompt_shows_the_table() -> None:
+    assert repr(run()) == str(run())
+
+
+# --- what is explained ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [3, "model", None, TWO], ids=["int", "str", "None", "array"])
+def test_what_is_no_function_is_refused(given: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r"explain takes a function, not .*: explain\(f\)\(\*args\)"
+    ):
+        tq.explain(given)
+
+
+def test_keywords_static_arguments_and_methods_are_explained() -> None:
+    class Model:
+        sign = -1
+
+        @functools.partial(tq.use_implicit_args, handlers=TABLE)
+        def apply(self, x: Any, *, often: int, mode: str = "none") -> Any:
+            return [-x for _ in range(often)] if mode == "negate" else x
+
+    @functools.partial(jax.jit, static_argnames="mode")
+    def jitted(x: Any, *, mode: str) -> Any:
+        return -x if mode == "negate" else x
+
+    (line,) = tq.explain(Model().apply)(TWO, often=2, mode="negate").lines
+    assert (line.primitive, line.count) == ("neg", 2)
+    transformed = tq.use_implicit_args(jitted, handlers=TABLE)
+    assert tq.explain(transformed)(TWO, mode="negate").handled == 1
+    assert tq.explain(transformed)(TWO, mode="none").handled == 0
+
+
+def test_an_error_of_the_function_comes_out_and_the_next_run_is_explained() -> None:
+    def fails(x: Any) -> Any:
+        raise ZeroDivisionError(-x)
+
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            run(fails)
+    assert run(lambda x: -x).handled == 1
+
+
+def test_an_array_that_becomes_dense_for_a_branch_of_python_takes_that_branch() -> None:
+    explanation = run(lambda x: -x if x.sum() > 11 else jnp.sin(x))
+    assert [line.primitive for line in explanation.lines] == ["reduce_sum", "neg"]
+
+
+def test_the_name_and_the_documentation_of_the_function_stay() -> None:
+    def documented(x: Any) -> Any:
+        """What it does."""
+        return x
+
+    assert tq.explain(documented).__name__ == "documented"
+    assert tq.explain(documented).__doc__ == "What it does."
 
 
 # --- assertions ----------------------------------------------------------------------------------

@@ -44,6 +44,8 @@ _table
 _findings
 _installed
 _layout
+_page
+_flow
 _materialization
 _recording
 _dispatch
@@ -85,6 +87,8 @@ _importing
 _rule_findings
 _class_findings
 _check
+_which
+_dry_run
 _explain
 _samples
 testing

@@ -34,7 +34,6 @@ from typedqax._errors import SignatureError as SignatureError
 from typedqax._errors import TypedQaxError as TypedQaxError
 from typedqax._errors import UninitializedAval as UninitializedAval
 from typedqax._explain import explain as explain
-from typedqax._explain import which as which
 from typedqax._installed import declaring as declaring
 from typedqax._installed import install as install
 from typedqax._installed import installed as installed
@@ -46,5 +45,6 @@ from typedqax._transform import default_handler as default_handler
 from typedqax._transform import materialize as materialize
 from typedqax._transform import use_implicit_args as use_implicit_args
 from typedqax._value import ArrayValue as ArrayValue
+from typedqax._which import which as which
 
 exclude_package_from_tracebacks()

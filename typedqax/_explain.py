@@ -1,210 +1,46 @@
-"""Explanations: which handler a call would run, and what a whole run did with implicit arrays."""
+"""Explanations: what a whole run does with implicit arrays, as text, page and data."""
 
 from __future__ import annotations
 
+import functools
 import html
+import linecache
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol
+from typing import Any, ParamSpec, TypeAlias
 
-import jax
-
-from typedqax import _jax, ops
-from typedqax._aval import describe, is_array_like
-from typedqax._dispatch import Tables, resolve
+from typedqax import _jax
+from typedqax._dry_run import dry_run
 from typedqax._errors import MaterializationError
-from typedqax._layout import (
-    clipped,
-    html_cell,
-    html_fragment,
-    html_page,
-    human_bytes,
-    short_place,
-    table,
-    terminal_width,
+from typedqax._flow import Scope, Step, flow
+from typedqax._higher_order import RULES
+from typedqax._layout import clipped, human_bytes, short_place, table, terminal_width
+from typedqax._leafwise import LEAFWISE
+from typedqax._materialization import ASKERS, Materialization
+from typedqax._page import (
+    box,
+    cell,
+    chip,
+    code,
+    folding,
+    fragment,
+    heading,
+    listed,
+    page,
+    row,
+    section,
+    step,
+    tiles,
 )
-from typedqax._materialization import Materialization
-from typedqax._misses import misses
+from typedqax._page import table as html_table
 from typedqax._recording import Application, Record, recording
 from typedqax._signature import Operand
-from typedqax._table import HandlerTable
-from typedqax._transform import deciding_tables
 from typedqax._value import ImplicitValue
 
 P = ParamSpec("P")
-
-_SMALL = 1024
-"""The most elements that an argument may have to keep its values while a run is explained."""
-
-
-# --- one call ------------------------------------------------------------------------------------
-
-
-class _HasName(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A handler and how it stands to a call.
-
-    Attributes:
-        handler: its name.
-        place: its file and line.
-        signature: its operands with their annotations.
-        applies: whether it takes the call.
-        reason: why it does not; or, where it does, what becomes of it.
-    """
-
-    handler: str
-    place: str
-    signature: str
-    applies: bool
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Which:
-    """The handler that a call would run, and why.
-
-    Attributes:
-        primitive: the primitive's name.
-        operands: the operands of the call.
-        winner: the first handler to be tried; None: the operands would be materialized.
-        bindings: what its axis names stand for in this call.
-        choices: all handlers of the primitive: those that apply in order, then the nearest.
-    """
-
-    primitive: str
-    operands: tuple[Operand, ...]
-    winner: Choice | None
-    bindings: Mapping[str, Any]
-    choices: tuple[Choice, ...]
-
-    def __str__(self) -> str:
-        call = f"{self.primitive}({', '.join(map(str, self.operands))})"
-        if self.winner is None:
-            lines = [f"{call}: no handler takes it; implicit operands become dense."]
-        else:
-            lines = [f"{call}: {self.winner.handler} ({self.winner.place})"]
-            if self.bindings:
-                sizes = ", ".join(f"{name} = {size}" for name, size in self.bindings.items())
-                lines.append(f"  with {sizes}")
-        for choice in self.choices:
-            mark = "+" if choice.applies else "-"
-            shown = f"  {mark} {choice.handler}({choice.signature})  {choice.place}"
-            lines.append(f"{shown}: {choice.reason}" if choice.reason else shown)
-        return "\n".join(lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as plain data, for tools."""
-        return {
-            "primitive": self.primitive,
-            "operands": [str(operand) for operand in self.operands],
-            "winner": None if self.winner is None else asdict(self.winner),
-            "bindings": {
-                name: list(size) if isinstance(size, tuple) else size
-                for name, size in self.bindings.items()
-            },
-            "choices": [asdict(choice) for choice in self.choices],
-        }
-
-    def _repr_html_(self) -> str:
-        """A table of the handlers, for notebooks."""
-        sizes = ", ".join(f"{name} = {size}" for name, size in self.bindings.items())
-        outcome = "implicit operands become dense" if self.winner is None else self.winner.handler
-        rows = [
-            (
-                "fine" if choice is self.winner else "idle",
-                [
-                    html_cell("runs" if choice is self.winner else ""),
-                    html_cell(f"{choice.handler}({choice.signature})"),
-                    html_cell(short_place(choice.place), title=choice.place),
-                    html.escape(choice.reason),
-                ],
-            )
-            for choice in self.choices
-        ]
-        title = f"{self.primitive}({', '.join(map(str, self.operands))}): {outcome}"
-        return html_fragment(title, [sizes] if sizes else [], _CHOICE_HEAD, rows)
-
-
-_CHOICE_HEAD = ("", "handler", "written at", "why not")
-
-
-def _name_of(op: object) -> str:
-    """The name of the primitive that `op` is, stands for or names."""
-    if isinstance(op, str):
-        found = ops.find(op)
-        if found is None:
-            raise TypeError(f"which: JAX has no primitive {op!r}; see dir(typedqax.ops).")
-        return found.name
-    name = getattr(op, "name", None)
-    if not isinstance(name, str):
-        called = getattr(op, "__name__", type(op).__name__)
-        raise TypeError(
-            f"which takes an op of typedqax.ops, a primitive, or the name of one; {called!r} is "
-            f"none. For what a whole function does, call typedqax.explain({called})(...)."
-        )
-    return name
-
-
-def which(
-    op: _HasName | str, /, *operands: Any, handlers: HandlerTable | None = None, **params: Any
-) -> Which:
-    """The handler that `op` would run on these operands, and how every other one stands to it.
-
-    Nothing is computed. A handler may still decline when it runs.
-
-    Args:
-        op: an op of `typedqax.ops`, a primitive, or the name of one.
-        operands: arrays, implicit arrays or `jax.ShapeDtypeStruct`s.
-        handlers: a table to look in ahead of the installed ones.
-        params: the params of the call; those left out play no part.
-
-    Raises:
-        TypeError: `op` is none. For a whole function, see `explain`.
-
-    Example:
-        >>> import jax.numpy as jnp, typedqax as tq
-        >>> print(tq.which(tq.ops.add, jnp.ones(3), jnp.ones(3)))
-        add(Array f32[3], Array f32[3]): no handler takes it; implicit operands become dense.
-    """
-    name = _name_of(op)
-    described = tuple([describe(o if is_array_like(o) else _jax.canonicalize(o)) for o in operands])
-    tables = deciding_tables() if handlers is None else Tables.of(handlers)
-    resolution = resolve(tables, name, described, operands)
-    choices: list[Choice] = []
-    winner, bindings = None, {}
-    for candidate in resolution.chain:
-        handler = candidate.entry.handler
-        accepted = handler.accepted(params) if params else {}
-        reason = accepted if isinstance(accepted, str) else ""
-        choice = Choice(
-            handler.name, str(handler.place), handler.signature.render(), not reason, reason
-        )
-        if winner is None and not reason:
-            winner, bindings = choice, dict(candidate.match.bindings)
-        choices.append(choice)
-    for miss in misses(tables, name, described):
-        handler = miss.entry.handler
-        choices.append(
-            Choice(
-                handler.name,
-                str(handler.place),
-                handler.signature.render(),
-                applies=False,
-                reason=miss.reason,
-            )
-        )
-    return Which(name, described, winner, bindings, tuple(choices))
-
-
-# --- a whole run ---------------------------------------------------------------------------------
 
 NOWHERE = "no line of yours"
 """What is shown for a call that no line of the user's code makes, such as those in `jnp.sin` when
@@ -217,7 +53,7 @@ class Line:
 
     Attributes:
         primitive: the primitive's name.
-        operands: its operands, as in the first call.
+        operands: its operands.
         count: how many calls.
         handler: the handler that ran, with its file and line; None: an operand became dense.
         nbytes: the bytes that became dense in all calls.
@@ -236,8 +72,13 @@ class Line:
     dense: tuple[type[ImplicitValue], ...] = ()
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say below it."""
+        return self.reasons
+
+    @property
     def call(self) -> str:
-        """The first call, with its operands."""
+        """The call, with its operands."""
         return f"{self.primitive}({', '.join(map(str, self.operands))})"
 
     def __str__(self) -> str:
@@ -247,30 +88,52 @@ class Line:
 
 _RUN_HEAD = ("calls", "primitive and operands", "what ran", "where")
 _PLACE = re.compile(r"[^\s()'\"]+\.py:\d+")
+_JOINS = frozenset(RULES.primitives) - frozenset(LEAFWISE) | {
+    *ASKERS, "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "shard_map",
+}  # fmt: skip
+"""What asks for a dense array where no handler can help."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
-    """What a run did with implicit arrays.
+    """What a run does with implicit arrays.
+
+    A call in the body of a loop, and in each branch of a `cond`, is one call: that is how often it
+    stands in the program, however often it runs.
 
     Attributes:
-        lines: per primitive, classes of operands and line of the user's code, in the order of
-            first calls.
+        function: the name of what was run; empty if that was no function.
+        lines: what happened, per primitive with the same operands, outcome and line of the user's
+            code, in the order of first calls.
+        flow: the same as it went: numbers of `lines`, in the scopes of the program.
     """
 
+    function: str
     lines: tuple[Line, ...]
+    flow: Scope[int]
 
     @classmethod
-    def of(cls, record: Record) -> Explanation:
-        """What a record of a run says."""
-        groups: dict[Any, list[Application | Materialization]] = {}
+    def of(cls, record: Record, function: str = "") -> Explanation:
+        """What the record of a run says."""
+        groups: dict[_Key, list[Application | Materialization]] = {}
+        order: dict[_Key, int] = {}
+        steps: list[tuple[list[str], int]] = []
+        operands_left = 0
         for event in record.events:
-            frame = _jax.user_frame(event.source)
-            where = None if frame is None else f"{frame.file}:{frame.line}"
-            ran = f"{event.handler} ({event.place})" if isinstance(event, Application) else None
-            kinds = tuple([operand.cls for operand in event.operands])
-            groups.setdefault((event.primitive, kinds, ran, where), []).append(event)
-        return cls(tuple([_line(key[2], key[3], events) for key, events in groups.items()]))
+            key = _key(event)
+            groups.setdefault(key, []).append(event)
+            number = order.setdefault(key, len(order))
+            # A call has one event for each of its operands that became dense.
+            if operands_left and steps[-1][1] == number:
+                operands_left -= 1
+                continue
+            scope = _jax.name_scope(event.source)
+            steps.append((scope.split("/") if scope else [], number))
+            operands_left = _implicit_operands(event) - 1
+        lines = [_line(key, events) for key, events in groups.items()]
+        counts = Counter(number for _, number in steps)
+        counted = [replace(line, count=counts[number]) for number, line in enumerate(lines)]
+        return cls(function, tuple(counted), flow(steps))
 
     @property
     def materialized(self) -> tuple[Line, ...]:
@@ -278,35 +141,54 @@ class Explanation:
         return tuple([line for line in self.lines if line.handler is None])
 
     @property
+    def handled(self) -> int:
+        """How many calls ran a handler."""
+        return sum(line.count for line in self.lines if line.handler is not None)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes became dense."""
+        return sum(line.nbytes for line in self.materialized)
+
+    @property
     def missing(self) -> dict[str, dict[str, int]]:
         """By class, the primitives that it became dense for and how often: handlers to write."""
+        return self._dense_for(lambda primitive: primitive not in _JOINS)
+
+    def _dense_for(self, wanted: Callable[[str], bool]) -> dict[str, dict[str, int]]:
         found: dict[str, Counter[str]] = {}
         for line in self.materialized:
-            for cls in line.dense:
+            for cls in line.dense if wanted(line.primitive) else ():
                 found.setdefault(cls.__name__, Counter())[line.primitive] += line.count
         return {name: dict(counts.most_common()) for name, counts in found.items()}
 
     @property
     def totals(self) -> tuple[str, ...]:
         """What it comes to, in sentences."""
-        handled = sum(line.count for line in self.lines if line.handler is not None)
         dense = sum(line.count for line in self.materialized)
-        nbytes = human_bytes(sum(line.nbytes for line in self.materialized))
         if not self.lines:
             return ("No primitive met an implicit array.",)
         if not dense:
-            return (f"{_times(handled)} ran a handler; nothing became dense.",)
+            return (f"{_times(self.handled)} ran a handler; nothing became dense.",)
+        made = f"{_times(dense)} made an operand dense ({human_bytes(self.nbytes)})"
         return (
-            f"{_times(handled)} ran a handler; {_times(dense)} made an operand dense ({nbytes}).",
+            f"{_times(self.handled)} ran a handler; {made}.",
             *[
                 f"{name}: {len(counts)} primitive{'s lack' if len(counts) > 1 else ' lacks'} a "
-                f"handler: {', '.join(f'{each} x{count}' for each, count in counts.items())}"
+                f"handler: {_counted(counts)}"
                 for name, counts in self.missing.items()
+            ],
+            *[
+                f"{name}: became dense, whatever handlers there are, for {_counted(counts)}"
+                for name, counts in self._dense_for(_JOINS.__contains__).items()
             ],
         )
 
     def __str__(self) -> str:
         return self.to_text(terminal_width())
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def to_text(self, width: int) -> str:
         """A table at most `width` characters wide, and the totals."""
@@ -320,16 +202,39 @@ class Explanation:
                     _outcome(line, width // 6),
                     NOWHERE if line.where is None else short_place(line.where, width // 4),
                 ),
-                [_PLACE.sub(lambda found: short_place(found[0]), each) for each in line.reasons],
+                _shortened(line.notes),
             )
             for line in self.lines
         ]
         totals = [clipped(total, width) for total in self.totals]
         return "\n".join([table(_RUN_HEAD, rows, (6, 44, 26, 24), width), "", *totals])
 
+    def __rich__(self) -> Any:
+        """The table for rich, whose `print` asks for it, in colours and as wide as it may be."""
+        if not self.lines:
+            return self.totals[0]
+        from rich.console import Group  # noqa: PLC0415  # only rich asks, so it is there
+        from rich.table import Table  # noqa: PLC0415  # the same
+        from rich.text import Text  # noqa: PLC0415  # the same
+
+        shown = Table(box=None, pad_edge=False, header_style="bold")
+        shown.add_column(_RUN_HEAD[0], justify="right")
+        for title in _RUN_HEAD[1:]:
+            shown.add_column(title, overflow="fold")
+        for line in self.lines:
+            call = Text(line.call)
+            for note in _shortened(line.notes):
+                call.append(f"\n· {note}", style="dim")
+            where = NOWHERE if line.where is None else short_place(line.where)
+            style = "green" if line.handler else "bold yellow"
+            shown.add_row(str(line.count), call, Text(_outcome(line, 40), style), Text(where))
+        good = "yellow" if self.materialized else "green"
+        return Group(shown, "", *[Text(total, good) for total in self.totals])
+
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data, for tools."""
         return {
+            "function": self.function,
             "lines": [
                 {
                     "primitive": line.primitive,
@@ -343,35 +248,72 @@ class Explanation:
                 }
                 for line in self.lines
             ],
-            "handled": sum(line.count for line in self.lines if line.handler is not None),
+            "flow": _flow_dict(self.flow),
+            "handled": self.handled,
             "materialized": sum(line.count for line in self.materialized),
-            "bytes": sum(line.nbytes for line in self.lines),
+            "bytes": self.nbytes,
             "missing": self.missing,
         }
 
     def _repr_html_(self) -> str:
-        """The run as a table, for notebooks; what became dense is marked."""
-        rows = [
-            (
-                "dense" if line.handler is None else "fine",
-                [
-                    html_cell(str(line.count)),
-                    html_cell(line.call, line.reasons),
-                    html_cell(_outcome(line, 40), title=line.handler or ""),
-                    html_cell(
-                        NOWHERE if line.where is None else short_place(line.where),
-                        title=line.where or "",
-                    ),
-                ],
-            )
-            for line in self.lines
+        """The run for notebooks: what it comes to, its flow, what became dense, what ran."""
+        title = f"explain({self.function})" if self.function else "explained"
+        if not self.lines:
+            return fragment(heading(title, self.totals[0]))
+        calls = sum(line.count for line in self.materialized)
+        kind = "dense" if calls else "fine"
+        facts = [
+            (f"{self.handled:,}", _ran_a_handler(self.handled), "fine"),
+            (f"{calls:,}", f"call{'' if calls == 1 else 's'} made an operand dense", kind),
+            (human_bytes(self.nbytes), "became dense", kind),
         ]
-        return html_fragment("What ran on implicit arrays", self.totals, _RUN_HEAD, rows)
+        return fragment(
+            heading(title, _ABOUT),
+            tiles(facts),
+            section("What became dense", self._dense_table(), self._advice),
+            section("The program", box(_flow_html(self.lines, self.flow)), _FLOW_NOTE),
+            section("Handlers that ran", self._handler_table()),
+        )
+
+    @property
+    def _advice(self) -> str:
+        """What would help, for a page."""
+        return " ".join(f"{total}." for total in self.totals[1:])
+
+    def _dense_table(self) -> str:
+        rows = [
+            row(
+                "dense",
+                cell(str(line.count), counts="calls"),
+                cell(_call_html(line) + listed(_shortened(line.notes))),
+                cell(html.escape(human_bytes(line.nbytes)), counts="in all"),
+                cell(_where_html(line)),
+            )
+            for line in sorted(self.materialized, key=lambda line: -line.nbytes)
+        ]
+        head = ("calls", "primitive and operands", "bytes", "where")
+        return html_table(head, rows, numbers=(0, 2)) if rows else ""
+
+    def _handler_table(self) -> str:
+        primitives: dict[str, Counter[str]] = {}
+        for line in self.lines:
+            if line.handler is not None:
+                primitives.setdefault(line.handler, Counter())[line.primitive] += line.count
+        rows = [
+            row(
+                "",
+                cell(str(sum(counts.values())), counts="calls"),
+                cell(_handler_html(handler)),
+                cell(code(_counted(counts))),
+            )
+            for handler, counts in primitives.items()
+        ]
+        return html_table(("calls", "handler", "for"), rows, numbers=(0,)) if rows else ""
 
     def to_html(self, path: str | Path) -> None:
         """Write the run as one page, which loads nothing from elsewhere."""
-        page = html_page("typedqax: what ran on implicit arrays", self._repr_html_())
-        Path(path).write_text(page, encoding="utf-8")
+        title = f"typedqax: explain({self.function})" if self.function else "typedqax: explained"
+        Path(path).write_text(page(title, self._repr_html_()), encoding="utf-8")
 
     def assert_no_materialization(self, *classes: type, allow: Sequence[str] = ()) -> None:
         """For tests: nothing became dense, but for primitives named in `allow`.
@@ -401,6 +343,14 @@ def _times(count: int) -> str:
     return f"{count} call{'' if count == 1 else 's'}"
 
 
+def _ran_a_handler(count: int) -> str:
+    return f"call{'' if count == 1 else 's'} ran a handler"
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{each} x{count}" for each, count in counts.items())
+
+
 def _outcome(line: Line, width: int) -> str:
     """What ran, with its place in at most `width` characters."""
     if line.handler is None:
@@ -408,36 +358,130 @@ def _outcome(line: Line, width: int) -> str:
     return _PLACE.sub(lambda found: short_place(found[0], width), line.handler)
 
 
-def _line(
-    ran: str | None, where: str | None, events: Sequence[Application | Materialization]
-) -> Line:
-    first = events[0]
-    if isinstance(first, Application):
-        return Line(first.primitive, first.operands, len(events), ran, 0, first.declined, where)
+def _shortened(notes: Iterable[str]) -> list[str]:
+    return [_PLACE.sub(lambda found: short_place(found[0]), each) for each in notes]
+
+
+# --- lines ---------------------------------------------------------------------------------------
+
+_Key: TypeAlias = tuple[str, tuple[Operand, ...], str | None, tuple[str, ...], str | None]
+
+
+def _key(event: Application | Materialization) -> _Key:
+    """What makes two events the same line."""
+    frame = _jax.user_frame(event.source)
+    where = None if frame is None else f"{frame.file}:{frame.line}"
+    if isinstance(event, Application):
+        ran = f"{event.handler} ({event.place})"
+        return event.primitive, event.operands, ran, event.declined, where
+    return event.primitive, event.operands, None, event.reasons, where
+
+
+def _line(key: _Key, events: Sequence[Application | Materialization]) -> Line:
+    primitive, operands, ran, reasons, where = key
     dense = [event for event in events if isinstance(event, Materialization)]
-    # A call has an event for each of its implicit operands.
-    calls = sum(1 / max(1, _implicit_operands(event)) for event in dense)
     return Line(
-        first.primitive,
-        first.operands,
-        max(1, round(calls)),
-        None,
+        primitive,
+        operands,
+        len(events),
+        ran,
         sum(event.nbytes or 0 for event in dense),
-        first.reasons,
+        reasons,
         where,
         tuple(dict.fromkeys(event.cls for event in dense)),
     )
 
 
-def _implicit_operands(event: Materialization) -> int:
-    return sum(issubclass(operand.cls, ImplicitValue) for operand in event.operands)
+def _implicit_operands(event: Application | Materialization) -> int:
+    """How many events its call has."""
+    if isinstance(event, Application):
+        return 1
+    return max(1, sum(issubclass(operand.cls, ImplicitValue) for operand in event.operands))
+
+
+# --- pages ---------------------------------------------------------------------------------------
+
+_ABOUT = "What the run does with implicit arrays."
+_FLOW_NOTE = (
+    "In order, by scopes; what repeats stands once. The body of a loop is one call, however often "
+    "it runs."
+)
+
+
+def _flow_dict(part: Scope[int] | Step[int]) -> dict[str, Any]:
+    if isinstance(part, Step):
+        return {"line": part.what, "count": part.count}
+    parts = [_flow_dict(each) for each in part.parts]
+    return {"name": part.name, "times": part.times, "parts": parts}
+
+
+def _flow_html(lines: Sequence[Line], scope: Scope[int]) -> str:
+    shown: list[str] = []
+    for part in scope.parts:
+        if isinstance(part, Step):
+            line = lines[part.what]
+            kind = "fine" if line.handler else "dense"
+            outcome = _outcome_html(line) + listed(_shortened(line.notes))
+            where = _where_html(line)
+            shown.append(step(kind, part.count, _call_html(line), where, outcome))
+            continue
+        counts = list(replace(part, times=1).steps())
+        dense = sum(count for what, count in counts if lines[what].handler is None)
+        calls = _times(sum(count for _, count in counts))
+        each = " each" if part.times > 1 else ""
+        summary = code(part.name or "a round")
+        if part.times > 1:
+            summary += chip(f"{part.times} times")
+        ends = f"{chip(f'{dense} dense', 'dense')} of " if dense else ""
+        ends += f"{calls}{each}"
+        summary += f'<span class="end muted">{ends}</span>'
+        shown.append(folding(summary, _flow_html(lines, part), is_open=True))
+    return "".join(shown)
+
+
+def _call_html(line: Line) -> str:
+    operands = [
+        f'<span class="implicit">{html.escape(str(operand))}</span>'
+        if issubclass(operand.cls, ImplicitValue)
+        else html.escape(str(operand))
+        for operand in line.operands
+    ]
+    return f"<code><b>{html.escape(line.primitive)}</b>({', '.join(operands)})</code>"
+
+
+def _outcome_html(line: Line) -> str:
+    if line.handler is None:
+        return f'<span class="outcome">became dense, {human_bytes(line.nbytes)}</span>'
+    return _handler_html(line.handler)
+
+
+def _handler_html(handler: str) -> str:
+    name, _, place = handler.removesuffix(")").rpartition(" (")
+    return f"{code(name)} {code(short_place(place), kind='muted', title=place)}"
+
+
+def _where_html(line: Line) -> str:
+    """The user's line: where it is, and what stands there."""
+    if line.where is None:
+        return code(NOWHERE, kind="muted")
+    file, _, number = line.where.rpartition(":")
+    source = linecache.getline(file, int(number)).strip()
+    shown = f" {code(clipped(source, 120), kind='source')}" if source else ""
+    return code(short_place(line.where), kind="muted", title=line.where) + shown
+
+
+# --- explain -------------------------------------------------------------------------------------
 
 
 def explain(function: Callable[P, Any], /) -> Callable[P, Explanation]:
     """A function that takes what `function` does and tells what the run does with implicit arrays.
 
-    The run is abstract: large arguments have no values in it, small ones keep theirs, so that
-    Python branches on them run. Whatever JAX remembers of earlier runs plays no part.
+    Nothing is computed: arguments of more than 1024 elements and `jax.ShapeDtypeStruct`s have no
+    numbers in the run, and what depends on none of these is computed only where Python asks, as in
+    a branch. Whatever JAX remembers of earlier runs plays no part.
+
+    Raises:
+        TypeError: `function` is not callable.
 
     Example:
         >>> import jax, jax.numpy as jnp, typedqax as tq
@@ -449,21 +493,16 @@ def explain(function: Callable[P, Any], /) -> Callable[P, Explanation]:
         >>> [line.primitive for line in explanation.materialized]
         ['neg']
     """
-    call: Callable[..., object] = function
+    if not callable(function):
+        raise TypeError(
+            f"explain takes a function, not {type(function).__name__}: explain(f)(*args), not "
+            f"explain(f(*args))."
+        )
 
+    @functools.wraps(function)
     def explained(*args: P.args, **kwargs: P.kwargs) -> Explanation:
-        leaves, tree = jax.tree.flatten((args, kwargs))
-        large = [i for i, leaf in enumerate(leaves) if is_array_like(leaf) and leaf.size > _SMALL]
-
-        def run(values: list[Any]) -> None:
-            filled = list(leaves)
-            for index, value in zip(large, values, strict=True):
-                filled[index] = value
-            inner_args, inner_kwargs = jax.tree.unflatten(tree, filled)
-            call(*inner_args, **inner_kwargs)
-
-        with recording() as record, jax.ensure_compile_time_eval():
-            jax.eval_shape(run, [leaves[index] for index in large])
-        return Explanation.of(record)
+        with recording() as record:
+            dry_run(function, args, kwargs)
+        return Explanation.of(record, getattr(function, "__name__", type(function).__name__))
 
     return explained

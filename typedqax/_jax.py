@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, TypeAlias
@@ -72,6 +72,13 @@ def current_trace() -> Trace:
 def under(trace: Trace) -> AbstractContextManager[None]:
     """Bind primitives to `trace` inside the block."""
     return _core.set_current_trace(trace)
+
+
+@contextmanager
+def without_trace() -> Iterator[Trace]:
+    """Compute primitives in the block, whatever is being traced around it."""
+    with _core.set_current_trace(_core.eval_trace):
+        yield _core.eval_trace
 
 
 def take_current_trace() -> AbstractContextManager[Trace]:
@@ -206,6 +213,11 @@ def key_caches_by(policy: object) -> None:
 def shaped_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> ShapedArray:
     """The abstract value of a strongly typed array."""
     return ShapedArray(shape, dtype)
+
+
+def is_plain_array(aval: Any) -> bool:
+    """Whether `aval` is that of an array, and not of a ref or the like."""
+    return isinstance(aval, ShapedArray)
 
 
 def canonical_shape(shape: Sequence[Any]) -> tuple[Any, ...]:
