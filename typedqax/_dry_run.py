@@ -81,15 +81,15 @@ class DryTracer(Tracer):  # type: ignore[type-arg]  # generic over traces in new
 
     def __float__(self) -> float:
         value = self.to_concrete_value()
-        if value is None:
-            super().__float__()  # type: ignore[no-untyped-call]  # in JAX; it raises
-        return float(value)
+        if value is not None:
+            return float(value)
+        return super().__float__()  # type: ignore[no-untyped-call,no-any-return]  # in JAX; raises
 
     def __complex__(self) -> complex:
         value = self.to_concrete_value()
-        if value is None:
-            super().__complex__()  # type: ignore[no-untyped-call]  # in JAX; it raises
-        return complex(value)
+        if value is not None:
+            return complex(value)
+        return super().__complex__()  # type: ignore[no-untyped-call,no-any-return]  # the same
 
     def __format__(self, spec: str) -> str:
         value = self.to_concrete_value() if spec else None
@@ -194,12 +194,12 @@ class DryTrace(_jax.Trace):
         lifted = [DryTracer(self, each, unknown="what shard_map gives") for each in results]
         return results.update(lifted)
 
-    def stage_value(self, value: Any) -> Any:
-        if isinstance(value, Tracer):
-            own = type(value) is DryTracer and value._trace is self
-            return value if own else self.parent.stage_value(value)
+    def stage_value(self, val: Any) -> Any:
+        if isinstance(val, Tracer):
+            own = type(val) is DryTracer and val._trace is self
+            return val if own else self.parent.stage_value(val)
         with _jax.without_trace() as trace:
-            return trace.stage_value(value)
+            return trace.stage_value(val)
 
     def cur_qdd(self, value: Any) -> Any:
         return _jax.cur_qdd(self.parent, self._lower(value))
