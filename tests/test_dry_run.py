@@ -133,7 +133,7 @@ def test_what_is_not_known_is_an_error_of_jax_that_names_the_argument(function: 
     assert type(caught.value).__module__ == "jax.errors"
     notes = "\n".join(caught.value.__notes__)
     assert "arguments of more than 1024 elements" in notes
-    assert "depend on kwargs['x']['w']." in notes
+    assert "depend on x['w']." in notes
 
 
 def test_an_error_that_a_jitted_function_would_have_anyway_gets_no_advice() -> None:

@@ -7,6 +7,7 @@ import html.parser
 import io
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,7 @@ def test_a_run_is_a_table_with_totals_and_the_handlers_to_write() -> None:
         "1", "neg(Twice", "f32[2,3])", "negate", f"({short(at(negate))})", here(MODEL + 1),
     ]  # fmt: skip
     assert lines[4].split() == ["2", "sin(Twice", "f32[2,3])", "DENSE,", "48", "B", here(MODEL + 3)]
+    assert lines[5].strip() == "· from the argument x through neg and neg"
     assert lines[-2:] == [
         "2 calls ran a handler; 2 calls made an operand dense (48 B).",
         "Twice: 1 primitive lacks a handler: sin x2",
@@ -133,6 +135,38 @@ def test_why_something_became_dense_is_a_note_below_the_line() -> None:
     assert lines[3].strip() == (
         f"· add_matrix (tests/{short(at(add_matrix))}): operand 2: rank 0, expected 2"
     )
+
+
+def test_the_arguments_that_became_dense_are_told_with_their_paths() -> None:
+    def both(params: Any) -> Any:
+        return [jnp.sin(layer["w"]) for layer in params["layers"]]
+
+    (line,) = run(both, {"layers": [{"w": TWO}, {"w": TWO}]}).lines
+    assert line.arguments == ("params['layers'][0]['w']", "params['layers'][1]['w']")
+    assert line.notes == ("from the argument params['layers'][0]['w'] and 1 more",)
+
+
+def test_the_backward_pass_is_told_apart() -> None:
+    explanation = run(jax.grad(lambda x: (x * x).sum()), TWO)
+    assert [(line.call, line.backward) for line in explanation.lines] == [
+        ("mul(Twice f32[2,3], Twice f32[2,3])", ""),
+        ("mul(Twice f32[2,3], Array f32[2,3])", "in the transpose of mul"),
+        ("mul(Array f32[2,3], Twice f32[2,3])", "in the transpose of mul"),
+    ]
+
+
+def test_each_use_of_a_jitted_function_and_each_body_counts_once() -> None:
+    layer = jax.jit(lambda x: jnp.sin(-x))
+    thrice = run(lambda x: layer(x) + layer(x) + layer(x))
+    assert [(line.primitive, line.count) for line in thrice.lines] == [("neg", 3), ("sin", 3)]
+    loop = run(lambda x: lax.scan(lambda c, _: (-c, None), x, None, length=3)[0])
+    assert [(line.primitive, line.count) for line in loop.lines] == [("neg", 1)]
+    branches = run(lambda x: lax.cond(True, lambda y: -y, jnp.sin, x))
+    assert Counter({line.primitive: line.count for line in branches.lines}) == {
+        "neg": 1,
+        "sin": 1,
+        "cond": 1,
+    }
 
 
 def test_a_call_of_two_implicit_operands_is_one_call() -> None:
@@ -201,6 +235,9 @@ def test_a_run_as_data_survives_json() -> None:
         "bytes": 48,
         "dense": ["Twice"],
         "reasons": [],
+        "arguments": ["x through neg and neg"],
+        "remedy": "",
+        "backward": "",
         "where": f"{__file__}:{MODEL + 3}",
     }
     assert found["function"] == "model"

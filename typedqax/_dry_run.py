@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from typedqax import _jax
+from typedqax._argument import Argument
 from typedqax._jax import Params, Primitive, Trace, Tracer
 
 SMALL = 1024
@@ -268,7 +269,7 @@ def dry_run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
         traces.append(trace)
         filled = list(leaves)
         for place, tracer in zip(abstract, inner, strict=True):
-            filled[place] = trace.argument(tracer, _name(paths[place][0]))
+            filled[place] = trace.argument(tracer, str(Argument(function, paths[place][0])))
         inner_args, inner_kwargs = jax.tree.unflatten(tree, filled)
         with _jax.under(trace):
             function(*inner_args, **inner_kwargs)
@@ -280,12 +281,6 @@ def dry_run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
         if asked is not None or isinstance(error, jax.errors.NonConcreteBooleanIndexError):
             error.add_note(_without_numbers(asked))
         raise
-
-
-def _name(path: tuple[Any, ...]) -> str:
-    """An argument by its path in `(args, kwargs)`."""
-    kind, *rest = path
-    return ("kwargs" if kind.idx else "args") + jax.tree_util.keystr(tuple(rest))
 
 
 def _is_abstract(leaf: Any) -> bool:

@@ -16,9 +16,7 @@ from typedqax import _jax
 from typedqax._dry_run import dry_run
 from typedqax._errors import MaterializationError
 from typedqax._flow import Scope, Step, flow
-from typedqax._higher_order import RULES
 from typedqax._layout import clipped, human_bytes, short_place, table, terminal_width
-from typedqax._leafwise import LEAFWISE
 from typedqax._materialization import ASKERS, Materialization
 from typedqax._page import (
     box,
@@ -60,6 +58,9 @@ class Line:
         reasons: why they did, or which handlers declined before the one that ran.
         where: the user's file and line; None: the call is in no line of the user's.
         dense: the classes that became dense.
+        arguments: the arguments that those arrays are, or were computed from, as far as known.
+        remedy: what to do where no handler of the primitive could do better.
+        backward: where the call is in the backward pass of a derivative: of what.
     """
 
     primitive: str
@@ -70,11 +71,28 @@ class Line:
     reasons: tuple[str, ...]
     where: str | None
     dense: tuple[type[ImplicitValue], ...] = ()
+    arguments: tuple[str, ...] = ()
+    remedy: str = ""
+    backward: str = ""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What there is to say below it."""
-        return self.reasons
+        notes = [*self.reasons]
+        if self.backward:
+            notes.append(self.backward)
+        if self.arguments:
+            more = f" and {len(self.arguments) - 1} more" if len(self.arguments) > 1 else ""
+            notes.append(f"from the argument {self.arguments[0]}{more}")
+        if self.remedy:
+            notes.append(f"no handler could help: {self.remedy}")
+        return tuple(notes)
+
+    @property
+    def lacks_handler(self) -> bool:
+        """Whether it became dense where a handler would have been asked."""
+        dense = self.handler is None
+        return dense and not self.remedy and self.primitive not in ASKERS
 
     @property
     def call(self) -> str:
@@ -88,10 +106,6 @@ class Line:
 
 _RUN_HEAD = ("calls", "primitive and operands", "what ran", "where")
 _PLACE = re.compile(r"[^\s()'\"]+\.py:\d+")
-_JOINS = frozenset(RULES.primitives) - frozenset(LEAFWISE) | {
-    *ASKERS, "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "shard_map",
-}  # fmt: skip
-"""What asks for a dense array where no handler can help."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -153,12 +167,12 @@ class Explanation:
     @property
     def missing(self) -> dict[str, dict[str, int]]:
         """By class, the primitives that it became dense for and how often: handlers to write."""
-        return self._dense_for(lambda primitive: primitive not in _JOINS)
+        return self._dense_for(lambda line: line.lacks_handler)
 
-    def _dense_for(self, wanted: Callable[[str], bool]) -> dict[str, dict[str, int]]:
+    def _dense_for(self, wanted: Callable[[Line], bool]) -> dict[str, dict[str, int]]:
         found: dict[str, Counter[str]] = {}
         for line in self.materialized:
-            for cls in line.dense if wanted(line.primitive) else ():
+            for cls in line.dense if wanted(line) else ():
                 found.setdefault(cls.__name__, Counter())[line.primitive] += line.count
         return {name: dict(counts.most_common()) for name, counts in found.items()}
 
@@ -180,7 +194,7 @@ class Explanation:
             ],
             *[
                 f"{name}: became dense, whatever handlers there are, for {_counted(counts)}"
-                for name, counts in self._dense_for(_JOINS.__contains__).items()
+                for name, counts in self._dense_for(lambda line: not line.lacks_handler).items()
             ],
         )
 
@@ -244,6 +258,9 @@ class Explanation:
                     "bytes": line.nbytes,
                     "dense": [cls.__name__ for cls in line.dense],
                     "reasons": list(line.reasons),
+                    "arguments": list(line.arguments),
+                    "remedy": line.remedy,
+                    "backward": line.backward,
                     "where": line.where,
                 }
                 for line in self.lines
@@ -364,22 +381,27 @@ def _shortened(notes: Iterable[str]) -> list[str]:
 
 # --- lines ---------------------------------------------------------------------------------------
 
-_Key: TypeAlias = tuple[str, tuple[Operand, ...], str | None, tuple[str, ...], str | None]
+_Key: TypeAlias = tuple[str, tuple[Operand, ...], str | None, tuple[str, ...], str | None, str]
 
 
 def _key(event: Application | Materialization) -> _Key:
     """What makes two events the same line."""
     frame = _jax.user_frame(event.source)
     where = None if frame is None else f"{frame.file}:{frame.line}"
+    backward = ""
+    if _jax.in_transpose(event.source):
+        transposed = event.transposed if isinstance(event, Materialization) else None
+        backward = f"in the transpose of {transposed}" if transposed else "in the backward pass"
     if isinstance(event, Application):
         ran = f"{event.handler} ({event.place})"
-        return event.primitive, event.operands, ran, event.declined, where
-    return event.primitive, event.operands, None, event.reasons, where
+        return event.primitive, event.operands, ran, event.declined, where, backward
+    return event.primitive, event.operands, None, event.reasons, where, backward
 
 
 def _line(key: _Key, events: Sequence[Application | Materialization]) -> Line:
-    primitive, operands, ran, reasons, where = key
+    primitive, operands, ran, reasons, where, backward = key
     dense = [event for event in events if isinstance(event, Materialization)]
+    arguments = [event.argument for event in dense if event.argument and event.argument.name]
     return Line(
         primitive,
         operands,
@@ -389,6 +411,9 @@ def _line(key: _Key, events: Sequence[Application | Materialization]) -> Line:
         reasons,
         where,
         tuple(dict.fromkeys(event.cls for event in dense)),
+        tuple(dict.fromkeys(map(str, arguments))),
+        next((event.remedy for event in dense if event.remedy), ""),
+        backward,
     )
 
 
