@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ os.environ["XLA_FLAGS"] = " ".join(
 import jax
 import pytest
 
-from typedqax import _installed
+from typedqax._installed import installed_kept, nothing_installed
 
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_check_tracer_leaks", True)
@@ -50,9 +51,29 @@ def promotion(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def nothing_installed_stays() -> Iterator[None]:
     """What a test installs or declares is gone after it."""
-    before = _installed.installed_now()
-    yield
-    if _installed.installed_now() is not before:
-        with _installed._lock:
-            # Not the old object: its version would name two different tables.
-            _installed._replace_holds(before.holds)
+    with installed_kept():
+        yield
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
+    """Writes a package, a keyword for each of its files; what imports it left is gone afterwards.
+
+    Such packages are called `sample...`.
+    """
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    def write(name: str, **files: str) -> Path:
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        for file, text in {"__init__": "", **files}.items():
+            folder.joinpath(f"{file}.py").write_text(text)
+        return folder
+
+    before = set(sys.modules)
+    with nothing_installed():
+        yield write
+    for name in set(sys.modules) - before:
+        if name.startswith("sample"):
+            del sys.modules[name]

@@ -178,17 +178,26 @@ def installed(table: HandlerTable) -> Iterator[HandlerTable]:
 
 
 @contextmanager
-def nothing_installed() -> Iterator[None]:
-    """Inside the block nothing is installed, and what it installs is forgotten at its end."""
+def installed_kept() -> Iterator[None]:
+    """What is installed or taken out inside the block is as it was at its end."""
     global _now  # noqa: PLW0603  # the one owner of the installed table
-    with _lock:
-        before = _now
-        _now = Installed(before.version + 1, (), (), {})
+    before = _now
     try:
         yield
     finally:
         with _lock:
-            _now = replace(before, version=_now.version + 1)
+            if _now is not before:  # not the old object: its version would name two tables
+                _now = replace(before, version=_now.version + 1)
+
+
+@contextmanager
+def nothing_installed() -> Iterator[None]:
+    """Inside the block nothing is installed, and what it installs is forgotten at its end."""
+    global _now  # noqa: PLW0603  # the one owner of the installed table
+    with installed_kept():
+        with _lock:
+            _now = Installed(_now.version + 1, (), (), {})
+        yield
 
 
 @contextmanager

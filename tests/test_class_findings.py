@@ -1,0 +1,39 @@
+"""What is found in implicit classes: fields and a `materialize` that contradict themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.mistakes import CLASSES, HEAD, only
+from typedqax._check import check_packages
+
+
+@pytest.mark.parametrize(("body", "code", "line", "text"), CLASSES.values(), ids=CLASSES.keys())
+def test_what_is_wrong_with_a_class_is_found_at_its_line(
+    package: Callable[..., Path], body: str, code: str, line: str, text: str
+) -> None:
+    name = f"sample_class_{abs(hash(body))}"
+    finding, at = only(package, name, f"class Bad(tq.ImplicitArray):\n{body}")
+    assert finding.code == code
+    assert at.startswith(line)
+    assert text in finding.text
+
+
+def test_every_field_of_a_class_is_looked_at(package: Callable[..., Path]) -> None:
+    body = (
+        "class Bad(tq.ImplicitArray):\n"
+        '    x: Float[tq.ArrayValue, "n ++"]\n'
+        '    y: Flaot[tq.ArrayValue, "n"]\n'
+        "    z: bytes\n"
+        "    def materialize(self) -> Array: ...\n"
+    )
+    package("sample_fields", rules=HEAD + body)
+    found = check_packages("sample_fields").findings
+    assert [(each.line, each.code) for each in found] == [
+        (15, "field"),
+        (16, "field"),
+        (17, "field"),
+    ]
