@@ -1,20 +1,33 @@
-"""JAX's own examples of each primitive, with one array argument at a time made implicit.
+"""JAX's own examples of each primitive, with their array arguments made implicit.
 
-`python -m tests.harnesses` runs all of them, `--sample 200 --seed 1` a random part. Each is run
-eagerly and jitted, with a class that has no handlers, and again with a handler that passes every
-primitive on while nothing may become dense. None may differ from the dense run.
+Each example (JAX calls it a harness) runs eagerly and jitted, in two modes: "wrapped", with a class
+that has no handlers around every array argument at once; and "passed on", with one array argument
+at a time implicit, a handler that passes every primitive on, and nothing allowed to become dense
+(but for `DENSE_BY_DESIGN`).
+No result may differ from the dense run's in a bit.
+
+An example that JAX itself refuses to run has nothing to compare with: these are counted and listed,
+and so are those without an array argument. Whatever else is raised is a difference.
+
+    python -m tests.harnesses --all --json out.json     # resumes where out.json ends
+    python -m tests.harnesses --all --shard 1/4         # the first of four equal parts
+    python -m tests.harnesses --sample 200 --seed 1
+    JAX_ENABLE_X64=1 python -m tests.harnesses --all    # with those of 64 bits, which JAX adds then
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sys
 import traceback
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
 
 import jax
 import numpy as np
@@ -45,55 +58,130 @@ def _hold(result: Any) -> Any:
     return Wrapped(result) if isinstance(result, jax.Array) else result
 
 
-PASS_ON = tq.HandlerTable("pass on", ops.any_primitive.to(pass_on))
+PASS_ON: Final = tq.HandlerTable("pass on", ops.any_primitive.to(pass_on))
+
+DENSE_BY_DESIGN: Final = frozenset({"custom_linear_solve"})
+"""Primitives that hold functions, which no handler here is for, and whose vectors are dense."""
 
 
 def all_harnesses() -> list[Any]:
-    """JAX's harnesses (importing them needs absl-py, and builds them all)."""
+    """JAX's harnesses (importing them needs absl-py, and builds them all).
+
+    The first of each primitive come first, then the second of each, and so on: three fifths of them
+    all are scatters, and a part of the run is to have met everything.
+    """
     from jax._src.internal_test_util import test_harnesses
 
-    return list(test_harnesses.all_harnesses)
+    met: dict[str, int] = defaultdict(int)
+    turns = {}
+    for harness in test_harnesses.all_harnesses:
+        turns[harness.fullname] = met[harness.group_name]
+        met[harness.group_name] += 1
+    if len(turns) != len(test_harnesses.all_harnesses):
+        raise LookupError("Two of JAX's harnesses have the same name.")
+    return sorted(test_harnesses.all_harnesses, key=lambda each: turns[each.fullname])
 
 
-def sample(harnesses: Sequence[Any], count: int | None, seed: int) -> list[Any]:
-    """`count` of them; all without a count."""
-    if count is None or count >= len(harnesses):
-        return list(harnesses)
-    return random.Random(seed).sample(list(harnesses), count)
+def sample(harnesses: Sequence[Any], count: int, seed: int) -> list[Any]:
+    """`count` of them, or all where they are fewer."""
+    return random.Random(seed).sample(list(harnesses), min(count, len(harnesses)))
 
 
-def differences(harness: Any, *, jitted: bool = True) -> Iterator[str]:
-    """What differs from the dense run, a sentence each; nothing where JAX cannot run it either."""
+@dataclass
+class Outcome:
+    """What became of one harness.
+
+    Attributes:
+        compared: how many runs were compared with a dense run.
+        refused: for "eager" and "jit", what JAX said where it refused the dense run.
+        differing: what differs, a sentence each.
+    """
+
+    compared: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
+    differing: list[str] = field(default_factory=list)
+
+
+def outcome(harness: Any, ways: Sequence[str] = ("eager", "jit")) -> Outcome:
+    """What each mode gives, compared with the dense run."""
+    found = Outcome()
     args = harness.dyn_args_maker(np.random.RandomState(0))
-    f = harness.dyn_fun
-    ways: dict[str, Callable[[Any], Any]] = {"eager": lambda f: f}
-    if jitted:
-        ways["jit"] = jax.jit
-    for way, wrap in ways.items():
+    for way in ways:
+        run = _Runs(harness.dyn_fun, args)
         try:
-            want = wrap(f)(*args)
-        except Exception:  # noqa: BLE001  # whatever JAX raises is none of ours
-            continue
-        for place, arg in enumerate(args):
-            if not isinstance(arg, (jax.Array, np.ndarray, np.generic)):
+            want, got = jax.jit(run.all)(args) if way == "jit" else run.all(args)
+        except Exception as error:  # noqa: BLE001  # what JAX does not run either is listed as such
+            if way == "eager" or not _runs(jax.jit(harness.dyn_fun), args):
+                found.refused[way] = _told(error)
                 continue
-            for handlers, block in _builds():
-                wrapped = [*args[:place], Wrapped(jax.numpy.asarray(arg)), *args[place + 1 :]]
-                name = f"{harness.fullname}, argument {place}, {way}, {handlers}"
-                try:
-                    with block:
-                        got = wrap(tq.use_implicit_args(f, handlers=handlers))(*wrapped)
-                        problem = _difference(tq.materialize(got), want)
-                except Exception as error:  # noqa: BLE001  # the report goes on with the next one
-                    last = traceback.extract_tb(error.__traceback__)[-1]
-                    where = f"{last.filename}:{last.lineno}"
-                    problem = f"{type(error).__name__}: {str(error)[:300]} at {where}"
-                if problem:
-                    yield f"{name}: {problem}"
+            want, got = None, {}
+            run.failed = dict.fromkeys(run.names, f"compiled together: {_told(error)}")
+        found.compared += len(run.names)
+        problems = run.failed | {name: _difference(each, want) for name, each in got.items()}
+        for name in run.names:
+            if problems[name]:
+                found.differing.append(f"{harness.fullname}, {way}, {name}: {problems[name]}")
+    return found
 
 
-def _builds() -> list[tuple[tq.HandlerTable | None, AbstractContextManager[None]]]:
-    return [(None, nullcontext()), (PASS_ON, tq.materialization("error"))]
+class _Runs:
+    """A function's runs, dense and with implicit arguments.
+
+    They are compiled as one program: one by one, they would keep the compiler busy for hours with
+    five programs that are the same.
+    """
+
+    def __init__(self, function: Callable[..., Any], args: Sequence[Any]) -> None:
+        self.function = function
+        leaves = jax.tree.leaves(args)
+        self.places = [place for place, leaf in enumerate(leaves) if hasattr(leaf, "dtype")]
+        self.names = [f"argument {place} passed on" for place in self.places]
+        if self.places:
+            self.names.insert(0, "wrapped")
+        self.failed: dict[str, str] = {}
+
+    def all(self, args: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
+        """What the dense run gives, and those of the others that do not fail, by name."""
+        want = self.function(*args)
+        got = {}
+        for name in self.names:
+            try:
+                got[name] = self.one(name, args)
+            except Exception as error:  # noqa: BLE001  # whatever it is, it is a difference
+                self.failed[name] = _told(error)
+        return want, got
+
+    def one(self, name: str, args: Sequence[Any]) -> Any:
+        """What the run of this name gives, made dense."""
+        if name == "wrapped":
+            run = tq.use_implicit_args(self.function)
+            return tq.materialize(run(*self.wrapped(args, self.places)))
+        place = self.places[self.names.index(name) - 1]
+        run = tq.use_implicit_args(self.function, handlers=PASS_ON)
+        with tq.materialization("error", allow=DENSE_BY_DESIGN):
+            got = run(*self.wrapped(args, [place]))
+        return tq.materialize(got)
+
+    def wrapped(self, args: Sequence[Any], places: Sequence[int]) -> list[Any]:
+        """The arguments, those at these places implicit."""
+        leaves, tree = jax.tree.flatten(list(args))
+        for place in places:
+            leaves[place] = Wrapped(jax.numpy.asarray(leaves[place]))
+        whole: list[Any] = jax.tree.unflatten(tree, leaves)
+        return whole
+
+
+def _runs(function: Callable[..., Any], args: Sequence[Any]) -> bool:
+    try:
+        function(*args)
+    except Exception:  # noqa: BLE001  # that is the question
+        return False
+    return True
+
+
+def _told(error: Exception) -> str:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {str(error)[:300]} at {last.filename}:{last.lineno}"
 
 
 def _difference(got: Any, want: Any) -> str:
@@ -107,42 +195,97 @@ def _difference(got: Any, want: Any) -> str:
             return f"gives {own}, not {due}"
         if jax.numpy.issubdtype(one.dtype, jax.dtypes.prng_key):
             one, other = jax.random.key_data(one), jax.random.key_data(other)  # noqa: PLW2901
-        if not _equal(np.asarray(one), np.asarray(other)):
+        if np.asarray(one).tobytes() != np.asarray(other).tobytes():
             return "gives other numbers"
     return ""
 
 
-def _equal(one: Any, other: Any) -> bool:
-    if one.dtype.kind in "fc":
-        return bool(np.allclose(one, other, rtol=1e-5, atol=1e-6, equal_nan=True))
-    if one.dtype.kind == "V":  # bfloat16 and its like
-        return bool(
-            np.array_equal(one.astype(np.float64), other.astype(np.float64), equal_nan=True)
+# --- the command ---------------------------------------------------------------------------------
+
+
+class Report:
+    """The outcomes so far, in a file if one is named; those that differed are run again."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.setting = {"jax": jax.__version__, "x64": bool(jax.config.read("jax_enable_x64"))}
+        self.outcomes: dict[str, Outcome] = {}
+        if path is not None and path.exists():
+            kept = json.loads(path.read_text())
+            if kept["setting"] != self.setting:
+                raise SystemExit(f"{path} is of another run: {kept['setting']}, not {self.setting}")
+            self.outcomes = {
+                name: Outcome(**fields)
+                for name, fields in kept["outcomes"].items()
+                if not fields["differing"]
+            }
+
+    def save(self) -> None:
+        """Write the file, whole or not at all."""
+        if self.path is not None:
+            outcomes = {name: asdict(each) for name, each in self.outcomes.items()}
+            text = json.dumps({"setting": self.setting, "outcomes": outcomes}, indent=1)
+            new = self.path.with_name(f"{self.path.name}.new")
+            new.write_text(text)
+            new.replace(self.path)
+
+    def lines(self, names: Sequence[str]) -> Iterator[str]:
+        """What is known of these harnesses: the counts last."""
+        outcomes = {name: self.outcomes[name] for name in names}
+        without = [name for name, each in outcomes.items() if not each.compared]
+        without = [name for name in without if not outcomes[name].refused]
+        for name, each in outcomes.items():
+            for way, error in each.refused.items():
+                yield f"refused by JAX: {name}, {way}: {error}"
+        yield from (f"no array argument: {name}" for name in without)
+        for each in outcomes.values():
+            yield from (f"differs: {problem}" for problem in each.differing)
+        compared = [each for each in outcomes.values() if each.compared]
+        yield (
+            f"{len(outcomes)} harnesses on JAX {self.setting['jax']}, x64 {self.setting['x64']}: "
+            f"{len(compared)} compared in {sum(each.compared for each in compared)} runs, "
+            f"{sum(bool(each.refused) for each in outcomes.values())} refused by the dense run "
+            f"({sum(set(each.refused) == {'eager', 'jit'} for each in outcomes.values())} eagerly "
+            f"and jitted), {len(without)} without an array argument, "
+            f"{sum(bool(each.differing) for each in outcomes.values())} differing"
         )
-    return bool(np.array_equal(one, other))
 
 
 def main() -> int:
-    """Run them from the command line; the number of those that differ is printed last."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sample", type=int, default=None)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--group", default=None, help="only harnesses of this primitive")
+    """Run them from the command line; the counts are printed last."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.harnesses",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    extent = parser.add_mutually_exclusive_group(required=True)
+    extent.add_argument("--all", action="store_true", help="every harness")
+    extent.add_argument("--sample", type=int, metavar="COUNT", help="as many, picked at random")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--group", help="only harnesses of this primitive")
+    parser.add_argument("--shard", default="1/1", metavar="I/N", help="the I-th of N equal parts")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="keep the outcomes, and resume")
     options = parser.parse_args()
-    warnings.simplefilter("ignore")
+    warnings.simplefilter("ignore")  # what JAX's own examples warn of
     chosen = [h for h in all_harnesses() if options.group in (None, h.group_name)]
-    chosen = sample(chosen, options.sample, options.seed)
-    bad = 0
-    for count, harness in enumerate(chosen, 1):
-        found = list(differences(harness))
-        bad += bool(found)
-        for each in found:
-            print(each, flush=True)
-        if count % 100 == 0:
-            print(f"... {count} of {len(chosen)}, {bad} differ", flush=True)
-            jax.clear_caches()
-    print(f"{len(chosen)} harnesses, {bad} differ")
-    return int(bad > 0)
+    if options.sample is not None:
+        chosen = sample(chosen, options.sample, options.seed)
+    part, parts = map(int, options.shard.split("/"))
+    chosen = chosen[part - 1 :: parts]
+    report = Report(options.json)
+    todo = [harness for harness in chosen if harness.fullname not in report.outcomes]
+    for count, harness in enumerate(todo, 1):
+        found = report.outcomes[harness.fullname] = outcome(harness)
+        for problem in found.differing:
+            print(f"differs: {problem}", flush=True)
+        if count % 50 == 0:
+            report.save()
+            print(f"... {count} of {len(todo)}", flush=True)
+            jax.clear_caches()  # or what was compiled fills the memory
+    report.save()
+    for line in report.lines([harness.fullname for harness in chosen]):
+        print(line)
+    return int(any(report.outcomes[harness.fullname].differing for harness in chosen))
 
 
 if __name__ == "__main__":

@@ -88,13 +88,18 @@ def test_a_canonicalizer_decides_what_a_primitive_sees() -> None:
         pass
 
     _jax.register_canonicalizer(Wrapper, lambda _: jnp.ones(2))
-    np.testing.assert_array_equal(lax.neg(Wrapper()), -np.ones(2))  # type: ignore[arg-type]  # JAX knows it from above
+    _jax.register_aval(Wrapper, lambda _: jax.typeof(jnp.ones(2)))
+    wrapper: Any = Wrapper()
+    np.testing.assert_array_equal(jax.jit(lambda: lax.neg(wrapper))(), -np.ones(2))
 
 
-def test_primitives_are_found_by_their_path() -> None:
+def test_primitives_are_found_by_their_path_also_where_they_were_before() -> None:
     assert _jax.primitive_at("add_p") is lax.add_p
+    assert _jax.primitive_at("random.prng.random_wrap_p").name == "random_wrap"
     with pytest.raises(AttributeError):
         _jax.primitive_at("no_such_thing_p")
+    with pytest.raises(ModuleNotFoundError):
+        _jax.primitive_at("no_such_module.add_p")
 
 
 def test_a_source_info_names_the_user_s_line() -> None:

@@ -43,6 +43,9 @@ from jax.extend.linear_util import WrappedFun as WrappedFun
 from jax.interpreters.ad import Zero as Zero
 from jax.interpreters.ad import instantiate_zeros as instantiate_zeros
 
+VERSION: str = jax.__version__
+"""What this JAX calls itself, for people to read."""
+
 UNSPECIFIED: Any = _named_sharding.UNSPECIFIED
 """What jit knows of a sharding that nobody gave."""
 
@@ -117,10 +120,25 @@ def bind_params(primitive: Primitive, params: Params) -> dict[str, Any]:
     return dict(primitive.get_bind_params(params))
 
 
+_FORMER_HOMES: dict[str, str] = {"random.core": "random", "random.prng": "prng"}
+"""Where modules of JAX were before 0.10.2."""
+
+
 def primitive_at(path: str) -> Primitive:
-    """The primitive at `path`: `'add_p'` is a public one, `'callback.pure_callback_p'` is not."""
+    """The primitive at `path`: `'add_p'` is a public one, `'callback.pure_callback_p'` is not.
+
+    Raises:
+        ImportError: this JAX has no such module.
+        AttributeError: its module has no such primitive.
+    """
     module, _, attribute = path.rpartition(".")
-    home = importlib.import_module(f"jax._src.{module}" if module else "jax.extend.core.primitives")
+    name = f"jax._src.{module}" if module else "jax.extend.core.primitives"
+    try:
+        home = importlib.import_module(name)
+    except ModuleNotFoundError:
+        if module not in _FORMER_HOMES:
+            raise
+        home = importlib.import_module(f"jax._src.{_FORMER_HOMES[module]}")
     primitive = getattr(home, attribute)
     if not isinstance(primitive, Primitive):
         raise TypeError(f"{home.__name__}.{attribute} is no primitive but {primitive!r}.")
@@ -143,6 +161,8 @@ def register_canonicalizer(cls: type, canonicalize_value: Callable[[Any], Any]) 
         _dtypes.register_canonicalize_value_handler(cls, canonicalize_value)
     else:
         _dtypes.canonicalize_value_handlers[cls] = canonicalize_value
+        # What JAX stages of a symbolic size, it asks of any value that it meets where it stages.
+        cls.dimension_as_value = canonicalize_value  # type: ignore[attr-defined]  # new there
 
 
 def register_aval(cls: type, aval_of_value: Callable[[Any], ShapedArray]) -> None:

@@ -77,13 +77,14 @@ else:
             return np.asarray(densify_for(self, "numpy.asarray"), dtype=dtype)
 
         @property
-        def __jax_array__(self) -> Callable[[], jax.Array] | None:
-            """What jnp functions ask for; None outside a transform, where operators work."""
+        def __jax_array__(self) -> Callable[[], jax.Array]:
+            """What jnp functions ask for; there is none outside a transform: operators work."""
             if type(_jax.current_trace()) is ImplicitTrace:
                 return functools.partial(_lifted, self)
             if enclosing_trace() is not None:
                 return functools.partial(densify_for, self, "an inner function")
-            return None
+            # Before JAX 0.10.2, None would be called.
+            raise AttributeError(f"{type(self).__name__} is outside use_implicit_args.")
 
         @property
         def at(self) -> _IndexUpdates:

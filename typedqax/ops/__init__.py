@@ -4,7 +4,8 @@ ops.dot_general.to(matmul)          # the rule that `matmul` computes dot_genera
 (ops.mul | ops.div).to(scale)       # a group's handler is given the op first
 ops.transpose.bind(x, permutation=(1, 0))
 
-`dir(ops)` lists the names and `ops.listed()` gives the ops. `ops.dot_general.params` are the names
+`dir(ops)` lists the names and `ops.listed()` gives the ops: one for each primitive that the JAX
+that runs has. `ops.dot_general.params` are the names
 of its params, and `help(ops.dot_general)` says what it computes.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Final
 
+from typedqax import _jax
 from typedqax._jax import Primitive
 from typedqax._rule import Target
 from typedqax.ops import _generated
@@ -77,9 +79,16 @@ __all__ = [
 ]
 __all__ += _generated.__all__
 
-_listed: Final = tuple(
-    op for name in _generated.__all__ if isinstance(op := getattr(_generated, name), AnyOp)
-)
+# What is generated is of the newest JAX that the library knows; an older one has less.
+_generated_ops: Final = {
+    name: op for name in _generated.__all__ if isinstance(op := getattr(_generated, name), AnyOp)
+}
+_absent: Final = {name: op for name, op in _generated_ops.items() if not op.is_in_jax}
+for _name in _absent:
+    __all__.remove(_name)
+    del globals()[_name]
+
+_listed: Final = tuple(op for name, op in _generated_ops.items() if name not in _absent)
 _by_attribute: Final = {op.attribute: op for op in _listed}
 _by_name: Final = {op.name: op for op in _listed}
 
@@ -312,6 +321,8 @@ def _meant(name: str) -> str:
     """Which op it is that `name` means in JAX, or which names are like it."""
     if name.startswith("_"):  # what Python itself asks for
         return ""
+    if name in _absent:
+        return f": this JAX, {_jax.VERSION}, has no primitive {_absent[name].name}"
     same = find(name.removesuffix("_p"))
     if same is not None:
         return f"; the op of that primitive is {same!r}"

@@ -215,9 +215,21 @@ class Entry:
 
 @cache
 def entries() -> list[Entry]:
-    """One for each primitive, in alphabetical order."""
+    """One for each primitive, in alphabetical order.
+
+    Raises:
+        LookupError: the corpus is of another JAX than the one installed.
+    """
+    recorded = json.loads(CORPUS.read_text())
+    installed = importlib.metadata.version("jax")
+    if recorded["jax"] != installed:
+        raise LookupError(
+            f"{CORPUS.name} is of JAX {recorded['jax']}, and {installed} is installed. Ops are "
+            f"generated from the newest JAX: install {recorded['jax']} for the same again; for "
+            "newer ones run python -m typedqax.ops._corpus first."
+        )
     source = Source()
-    corpus = json.loads(CORPUS.read_text())["primitives"]
+    corpus = recorded["primitives"]
     homes: dict[str, tuple[Home, str | None]] = {
         public.removesuffix("_p"): (home, None) for public, home in source.public().items()
     }

@@ -157,12 +157,17 @@ class AnyOp:
                 ) from error
         return self._primitive
 
-    def stands_for(self, primitive: _jax.Primitive) -> bool:
-        """Whether this is the op of `primitive`, and not of another one of the same name."""
+    @property
+    def is_in_jax(self) -> bool:
+        """Whether the JAX that runs has the primitive."""
         try:
-            return self.primitive is primitive
+            return isinstance(self.primitive, _jax.Primitive)
         except TypedQaxError:
             return False
+
+    def stands_for(self, primitive: _jax.Primitive) -> bool:
+        """Whether this is the op of `primitive`, and not of another one of the same name."""
+        return self.is_in_jax and self.primitive is primitive
 
     def bind(self, *operands: Any, **params: Any) -> Array | list[Array]:
         """Apply the primitive; params that JAX allows to be None may be left out."""
@@ -761,7 +766,7 @@ class AnyGroup(Generic[O]):
 
     Attributes:
         name: what the group is called in messages.
-        ops: its members.
+        ops: its members, but for those whose primitive this JAX does not have.
     """
 
     __slots__ = ("name", "ops")
@@ -778,7 +783,7 @@ class AnyGroup(Generic[O]):
                     f"{self._kind.__name__}s, and it is {type(op).__name__}. One handler for ops "
                     "of different numbers of operands: ops.MixedGroup(name, *ops)."
                 )
-        self.ops = tuple(dict.fromkeys(ops))
+        self.ops = tuple(op for op in dict.fromkeys(ops) if op.is_in_jax)
         self.name = name or " | ".join(map(repr, self.ops))
 
     def __iter__(self) -> Iterator[O]:
