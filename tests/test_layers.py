@@ -53,6 +53,7 @@ _misses
 _contracts
 _trace
 _leafwise
+_stacks
 _higher_order._rewrite
 _higher_order._dense
 _higher_order._ruleless

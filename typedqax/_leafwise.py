@@ -8,6 +8,7 @@ What is here never makes anything dense, whatever the class:
 - `device_put` and `sharding_constraint`: a leaf of the array's own shape is placed as the array is
   to be, any other leaf is put whole on every device (`device_put`), or left to the compiler
   (`sharding_constraint`); what replicates holds of all leaves;
+- `select_n` with one number to choose by, between arrays of one type: the leaves are chosen;
 - `zeros_like`: zeros of the array's shape, for which its numbers are not looked at;
 - the array itself, where its params say that nothing changes: `convert_element_type` to its own
   dtype, `reduce_precision` to no less than it has, `reshape`, `transpose`, `broadcast_in_dim`,
@@ -54,6 +55,28 @@ def _on_all_leaves(call: Call) -> list[Any]:
             leaves[place] = result
     values: list[Any] = jax.tree.unflatten(tree, leaves)
     return values
+
+
+def _choice(call: Call) -> list[Any] | None:
+    """One of several arrays of a type, leaf by leaf: the same one for all entries."""
+    which, *cases = call.values
+    if is_value(which) or jax.numpy.ndim(which) or not all(map(is_value, cases)):
+        return None
+    leaves = [jax.tree.leaves(case) for case in cases]
+    tree, types = jax.tree.structure(cases[0]), _leaf_types(leaves[0])
+    for case, own in zip(cases[1:], leaves[1:], strict=True):
+        if jax.tree.structure(case) != tree or _leaf_types(own) != types:
+            return None
+    with _jax.under(call.trace.parent):
+        chosen = [
+            same[0] if _is_empty(same[0]) else _jax.bind(call.primitive, [which, *same], {})
+            for same in zip(*leaves, strict=True)
+        ]
+    return [jax.tree.unflatten(tree, chosen)]
+
+
+def _leaf_types(leaves: list[Any]) -> list[Any]:
+    return [(jax.numpy.shape(leaf), jax.typeof(leaf).dtype) for leaf in leaves]
 
 
 def _is_empty(leaf: Any) -> bool:
@@ -257,6 +280,7 @@ LEAFWISE: Final[Mapping[str, PrimitiveRule]] = {
     "pvary": _vary,
     "device_put": _device_put,
     "sharding_constraint": _sharding_constraint,
+    "select_n": _choice,
     "zeros_like": _zeros_like,
     "convert_element_type": _itself_where(_same_dtype),
     "reduce_precision": _itself_where(_same_precision),

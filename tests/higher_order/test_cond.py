@@ -13,7 +13,7 @@ import typedqax as tq
 from tests.agreement import X, assert_agrees, assert_same, low_rank, primitives, rng, use
 from tests.implicit_kinds import Const, LowRank, Scaled, Zeros, dense, numbers
 
-pytestmark = pytest.mark.usefixtures("without_leak_checks")
+pytestmark = pytest.mark.without_leak_checks
 
 YES = jnp.bool_(True)
 ZEROS = Zeros(shape=(3, 4), dtype=jnp.float32)
@@ -61,9 +61,16 @@ def test_branches_of_different_types_become_dense_which_is_said_with_the_reason(
         def materialize(self) -> Array:
             return self.x
 
-    with pytest.warns(tq.MaterializationWarning, match="the branches give different types"):
-        got = use(lambda x: lax.cond(YES, lambda: x, lambda: jnp.zeros(3)))(Loud(jnp.ones(3)))
-    assert_same(got, jnp.ones(3))
+    f = use(lambda x: lax.cond(YES, lambda: x, lambda: jnp.zeros(3)))
+    for run in (f, jax.jit(f)):
+        with pytest.warns(
+            tq.MaterializationWarning,
+            match=r"(?s)for cond.* at .*test_cond\.py:\d+.*the branches give different types",
+        ) as caught:
+            got = run(Loud(jnp.ones(3)))
+        assert len(caught) == 1
+        assert caught[0].filename == __file__
+        assert_same(got, jnp.ones(3))
 
 
 def test_only_the_part_that_differs_becomes_dense() -> None:

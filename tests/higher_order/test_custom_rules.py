@@ -17,7 +17,7 @@ from tests.agreement import X, assert_agrees, assert_same, low_rank, primitives,
 from tests.implicit_kinds import KINDS, Plain, Zeros, dense, numbers
 from typedqax import ops
 
-pytestmark = pytest.mark.usefixtures("without_leak_checks")
+pytestmark = pytest.mark.without_leak_checks
 
 
 @jax.custom_jvp

@@ -19,7 +19,7 @@ from tests.agreement import WAYS, X, assert_agrees, assert_same, equations, low_
 from tests.implicit_kinds import HANDLERS, LowRank, Plain, dense, numbers
 from typedqax import ops
 
-pytestmark = pytest.mark.usefixtures("without_leak_checks")
+pytestmark = pytest.mark.without_leak_checks
 
 
 def product(x: Any, w: Any) -> Any:

@@ -18,7 +18,7 @@ from tests.implicit_kinds import KINDS, LowRank, Plain, dense, numbers
 from typedqax import ops
 from typedqax._leafwise import LEAFWISE
 
-pytestmark = pytest.mark.usefixtures("without_leak_checks")
+pytestmark = pytest.mark.without_leak_checks
 SHAPES = {0: (), 1: (3,), 2: (3, 4)}
 
 FUNCTIONS: dict[str, Any] = {

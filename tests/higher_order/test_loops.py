@@ -37,7 +37,7 @@ from tests.implicit_kinds import (
 )
 from typedqax import ops
 
-pytestmark = pytest.mark.usefixtures("without_leak_checks")
+pytestmark = pytest.mark.without_leak_checks
 
 MOST = ["eager", "jit of grad of jit"]
 HEAVY = {"constant", "carry", "carries change one another", "nested", "fori with a constant"}

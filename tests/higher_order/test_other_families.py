@@ -34,7 +34,7 @@ from tests.agreement import (
 )
 from tests.implicit_kinds import HANDLERS, KINDS, LowRank, Plain, dense, numbers
 
-pytestmark = pytest.mark.usefixtures("without_leak_checks")
+pytestmark = pytest.mark.without_leak_checks
 
 P = PartitionSpec
 ONES = jnp.ones((4, 3))

@@ -1,11 +1,13 @@
 """What the trace does with primitives that hold functions: one module per family.
 
-What it does with the few others that have a rule stands in `typedqax._leafwise`.
+What it does with the few others that have a rule stands in `typedqax._leafwise` and
+`typedqax._stacks`.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from typedqax._higher_order.call import call
 from typedqax._higher_order.cond import cond
@@ -20,11 +22,33 @@ from typedqax._higher_order.scan import scan
 from typedqax._higher_order.shard_map import shard_map
 from typedqax._higher_order.while_loop import while_loop
 from typedqax._leafwise import LEAFWISE
-from typedqax._trace import HigherOrderRules
+from typedqax._stacks import ON_BATCH_AXES
+from typedqax._trace import Call, HigherOrderRules, PrimitiveRule
+
+
+def _in_turn(*tables: Mapping[str, PrimitiveRule]) -> dict[str, PrimitiveRule]:
+    """Per primitive, its rules in these tables, of which the first that can do it does it."""
+
+    def rule_of(rules: list[PrimitiveRule]) -> PrimitiveRule:
+        if len(rules) == 1:
+            return rules[0]
+
+        def rule(call: Call) -> list[Any] | None:
+            for each in rules:
+                results = each(call)
+                if results is not None:
+                    return results
+            return None
+
+        return rule
+
+    names = {name: None for table in tables for name in table}
+    return {name: rule_of([table[name] for table in tables if name in table]) for name in names}
+
 
 RULES: Final = HigherOrderRules(
     primitives={
-        **LEAFWISE,
+        **_in_turn(LEAFWISE, ON_BATCH_AXES),
         "jit": jit,
         "cond": cond,
         "while": while_loop,

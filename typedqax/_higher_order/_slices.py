@@ -13,11 +13,12 @@ from typing import Any
 import jax
 
 from typedqax import _jax
-from typedqax._aval import aval_of, batch_shape, batched_fields, field_layouts, is_array_like
+from typedqax._aval import aval_of
 from typedqax._errors import TypedQaxError
 from typedqax._higher_order._rewrite import Slot
+from typedqax._stacks import carriers, takes_batch_axes
 from typedqax._trace import Run, densify
-from typedqax._value import EXTENT, child_values, field_names, is_value, with_children
+from typedqax._value import EXTENT, field_names, with_children
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def slices_of(run: Run, value: Any) -> Slices | None:
         return Slices(Slot(slot.tree, (_without_first_axis(slot.avals[0]),)), (True,))
     whole = slot.stand_in()
     length = aval_of(whole).shape[0]
-    cut = _cut_batch(whole, length)
+    cut = carriers(whole, (length,))
     if cut is not None:
         avals = [
             _without_first_axis(aval) if sliced else aval
@@ -65,7 +66,7 @@ def stack_of(run: Run, slot: Slot, length: int) -> Slot | None:
             return None
     except TypedQaxError:
         return None  # its leaves would describe no array
-    return stacked if _takes_batch_axes(one) or _same_filling(run, one, many) else None
+    return stacked if takes_batch_axes(one) or _same_filling(run, one, many) else None
 
 
 def _without_first_axis(aval: Any) -> Any:
@@ -74,41 +75,6 @@ def _without_first_axis(aval: Any) -> Any:
 
 def _with_first_axis(aval: Any, length: int) -> Any:
     return aval.update(shape=(length, *aval.shape), sharding=None)
-
-
-# --- batch axes ----------------------------------------------------------------------------------
-
-
-def _cut_batch(value: Any, length: int) -> list[bool] | None:
-    """Per leaf, whether it carries the batch axis that the first axis is; None where it is none."""
-    if not is_value(value):
-        return [True] if value.shape[:1] == (length,) else None
-    batch = batch_shape(value)
-    if batch[:1] != (length,):
-        return None
-    batched = batched_fields(value, batch)
-    cut: list[bool] = []
-    for name, field in child_values(value):
-        if name in batched:
-            inner = _cut_batch(field, length)
-            if inner is None:
-                return None
-            cut += inner
-        else:
-            cut += [False] * len(jax.tree.leaves(field))
-    return cut
-
-
-def _takes_batch_axes(value: Any) -> bool:
-    """Whether the annotations of `value` say what stacked leaves mean."""
-    fields, layouts = child_values(value), field_layouts(type(value))
-    return bool(fields) and all(
-        name in layouts
-        and layouts[name].rank is not None
-        and is_array_like(field)
-        and (not is_value(field) or _takes_batch_axes(field))
-        for name, field in fields
-    )
 
 
 # --- one number everywhere -----------------------------------------------------------------------
