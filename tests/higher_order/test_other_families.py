@@ -1,4 +1,4 @@
-"""checkpoint, linear solves, shard_map, calls, and what only takes dense arrays."""
+"""checkpoint, linear solves, calls, and what only takes dense arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jax.extend.core import Primitive
 from jax.extend.core.primitives import call_p
 from jax.extend.linear_util import wrap_init
 from jax.interpreters import mlir
-from jax.sharding import AxisType, PartitionSpec
+from jax.sharding import PartitionSpec
 
 import typedqax as tq
 from tests.agreement import (
@@ -120,38 +120,6 @@ def test_a_solve_gives_what_it_gives_for_dense_arrays(name: str) -> None:
 @pytest.mark.parametrize("name", ["custom_linear_solve", "custom_root"])
 def test_a_solve_is_differentiated_by_its_own_rule(name: str) -> None:
     assert_agrees(SOLVES[name], solvable(), B, way="grad")
-
-
-# --- shard_map -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("checked", [True, False])
-@pytest.mark.parametrize("way", ["eager", "jit of grad of jit"])
-def test_shards_give_what_they_give_for_dense_arrays(way: str, checked: bool) -> None:
-    mesh = jax.make_mesh((2,), ("i",), axis_types=(AxisType.Auto,))
-
-    def f(x: Any, w: Any) -> Any:
-        def one(x: Any, w: Any) -> Any:
-            return lax.psum(jnp.tanh(x @ w), "i")
-
-        return jax.shard_map(
-            one, mesh=mesh, in_specs=(P("i"), P()), out_specs=P(), check_vma=checked
-        )(x, w)
-
-    with tq.materialization("error"):
-        assert_agrees(f, X, low_rank(), way=way)
-    assert only(f, "shard_map", X, low_rank()).params["in_specs"] == (P("i"), P(), P())
-
-
-def test_a_split_array_becomes_dense_and_a_closed_over_one_stays() -> None:
-    mesh = jax.make_mesh((2,), ("i",), axis_types=(AxisType.Auto,))
-
-    def f(x: Any, w: Any, v: Any) -> Any:
-        return jax.shard_map(
-            lambda v: (x @ w)[:, :2] + v, mesh=mesh, in_specs=P("i"), out_specs=P("i")
-        )(v)
-
-    assert_agrees(f, X, low_rank(), Plain(numbers(rng(1), 4, 2)))
 
 
 # --- calls ---------------------------------------------------------------------------------------

@@ -1,0 +1,159 @@
+"""shard_map inside the transform: arrays go in and come out by their leaves, whole or split."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec
+
+import typedqax as tq
+from tests.agreement import X, assert_agrees, assert_same, low_rank, only, rng, use
+from tests.implicit_kinds import LowRank, Plain, Scaled, dense, numbers
+
+pytestmark = pytest.mark.without_leak_checks
+
+P = PartitionSpec
+MESH = jax.make_mesh((2, 2), ("i", "j"), axis_types=(AxisType.Auto,) * 2)
+LAYERS: LowRank = jax.tree.map(
+    lambda *leaves: jnp.stack(leaves), *[low_rank(seed=seed) for seed in range(4)]
+)
+SHARED = LowRank(LAYERS.a, low_rank().b, 0.5)
+XS = numbers(rng(1), 4, 2, 3)
+
+
+def shards(f: Any, in_specs: Any, out_specs: Any, *, checked: bool = True) -> Any:
+    return jax.shard_map(f, mesh=MESH, in_specs=in_specs, out_specs=out_specs, check_vma=checked)
+
+
+def products(xs: Any, ws: Any) -> Any:
+    return jnp.stack([xs[i] @ ws[i] for i in range(xs.shape[0])])
+
+
+@pytest.mark.parametrize("checked", [True, False])
+@pytest.mark.parametrize("way", ["eager", "jit of grad of jit"])
+def test_shards_give_what_they_give_for_dense_arrays(way: str, checked: bool) -> None:
+    f = shards(lambda x, w: lax.psum(jnp.tanh(x @ w), "i"), (P("i"), P()), P(), checked=checked)
+    with tq.materialization("error"):
+        assert_agrees(f, X, low_rank(), way=way)
+    assert only(f, "shard_map", X, low_rank()).params["in_specs"] == (P("i"), P(), P())
+
+
+@pytest.mark.parametrize("ws", [LAYERS, SHARED], ids=["a stack", "a stack that shares a leaf"])
+@pytest.mark.parametrize("way", ["eager", "jit of grad of jit"])
+def test_a_stack_is_split_by_its_batch_axes(way: str, ws: LowRank) -> None:
+    f = shards(products, (P("i"), P("i")), P("i"))
+    with tq.materialization("error"):
+        assert_agrees(f, XS, ws, way=way)
+        in_specs = only(f, "shard_map", XS, ws).params["in_specs"]
+    assert in_specs == (P("i"), P("i"), P("i") if ws is LAYERS else P())
+
+
+def test_a_batch_axis_is_split_over_two_axes_of_the_mesh() -> None:
+    both = P(("i", "j"))
+    with tq.materialization("error"):
+        assert_agrees(shards(products, (both, both), both), XS, LAYERS)
+
+
+@pytest.mark.parametrize(
+    ("f", "spec_in", "spec_out", "w"),
+    [
+        (lambda w: w * jnp.float32(2), P(), P(), low_rank()),
+        (lambda w: w * jnp.float32(2), P(None, None), P(None), low_rank()),
+        (lambda w: w * jnp.float32(2), P("i"), P("i"), LAYERS),
+        (lambda w: w[::-1], P("i", None, None), P("i"), LAYERS),
+        (lambda w: w[None], P(), P("j"), low_rank()),
+    ],
+    ids=["whole", "whole, axis by axis", "split", "split, axis by axis", "a shard each"],
+)
+@pytest.mark.parametrize("checked", [True, False])
+def test_implicit_results_stay_implicit(
+    f: Any, spec_in: Any, spec_out: Any, w: LowRank, checked: bool
+) -> None:
+    sharded = shards(f, spec_in, spec_out, checked=checked)
+    with tq.materialization("error"):
+        got = assert_agrees(sharded, w)
+        assert isinstance(got, LowRank)
+        assert_agrees(sharded, w, way="jit of grad of jit")
+
+
+def test_implicit_and_dense_results_come_out_together() -> None:
+    f = shards(
+        lambda x, w: {"w": w, "x": (x @ w, None)},
+        (P("i"), P()),
+        {"w": P(), "x": (P("i"), None)},
+    )
+    with tq.materialization("error"):
+        got = assert_agrees(f, X, low_rank())
+    assert isinstance(got["w"], LowRank)
+
+
+class Loud(tq.ImplicitArray):
+    """A matrix of which nothing says how it is split."""
+
+    x: tq.ArrayValue
+
+    def materialize(self) -> Any:
+        return self.x
+
+
+def test_what_is_split_otherwise_becomes_dense_with_the_reason_and_the_cure() -> None:
+    f = use(shards(lambda w: w, P("i"), P("i")), None)
+    with pytest.warns(tq.MaterializationWarning, match=r"(?s)it is sharded.*P\(\)"):
+        assert_same(f(Loud(jnp.ones((4, 2)))), jnp.ones((4, 2)))
+    g = use(shards(lambda w: w, P(), P("i"), checked=False), None)
+    with pytest.warns(tq.MaterializationWarning, match=r"(?s)it comes out in shards.*P\(\)"):
+        assert_same(g(Loud(jnp.ones((4, 2)))), jnp.ones((8, 2)))
+    assert_agrees(shards(lambda w: w * 2, P(None, "i"), P(None, "i")), low_rank(4, 4))
+    assert_agrees(shards(lambda w: w * jnp.float32(2), P("i"), P("i")), SHARED)
+
+
+def test_a_leaf_of_lower_rank_goes_whole_too() -> None:
+    assert_agrees(
+        shards(lambda w: jnp.sum(w)[None], P(None, None), P(None)),
+        Scaled(low_rank(), jnp.float32(2)),
+    )
+
+
+def test_arrays_that_are_closed_over_and_collectives_of_them() -> None:
+    def f(x: Any, w: Any, v: Any) -> Any:
+        return shards(lambda v: (x @ w)[:, :2] + lax.psum(v, "i"), P("i"), P())(v)
+
+    assert_agrees(f, X, low_rank(), Plain(numbers(rng(1), 4, 2)))
+
+
+def test_some_axes_of_the_mesh_are_left_to_the_compiler() -> None:
+    def f(x: Any, w: Any) -> Any:
+        inner: Any = jax.shard_map(
+            lambda x, w: x @ w,
+            mesh=MESH,
+            in_specs=(P("i"), P()),
+            out_specs=P("i"),
+            axis_names={"i"},
+        )
+        return inner(x, w)
+
+    assert_agrees(f, X, low_rank(), way="jit")
+
+
+def test_loops_and_functions_inside_shards_run_the_handlers() -> None:
+    square = numbers(rng(11), 4, 3)
+
+    def layers(x: Any, w: Any) -> Any:
+        step = jax.checkpoint(jax.jit(lambda x: jnp.tanh((x @ w) @ square)))
+        return lax.scan(lambda c, _: (step(c), None), x, None, length=2)[0]
+
+    f = shards(layers, (P("i"), P()), P("i"))
+    with tq.materialization("error"):
+        assert_agrees(f, X, low_rank(), way="jit of grad of jit")
+
+
+def test_shards_from_outside_take_leaves() -> None:
+    def outside(f: Any) -> Any:
+        return shards(f, (P("i"), P("i")), P("i"))
+
+    got = jax.jit(outside(use(products)))(XS, LAYERS)
+    assert_same(got, products(XS, dense(LAYERS)))
