@@ -296,6 +296,21 @@ HANDLERS = {
         "def never(",
         "`never` never runs for `cos`: every call that it takes is taken by `general`",
     ),
+    "a policy without with": (
+        'def f() -> None:\n    tq.materialization("error")\n    tq.materialize(1)\n',
+        "not-entered",
+        'tq.materialization("error")',
+        (
+            "`tq.materialization('error')` by itself does nothing: the policy is in force in a "
+            "block, `with tq.materialization('error'):`"
+        ),
+    ),
+    "an installation without with": (
+        'from typedqax import installed\ninstalled(tq.HandlerTable("t"))\n',
+        "not-entered",
+        'installed(tq.HandlerTable("t"))',
+        "by itself does nothing: the table is installed in a block, `with installed(",
+    ),
     "one-sided": (
         (
             "class Small(Low): ...\n"

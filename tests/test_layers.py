@@ -87,6 +87,7 @@ _declaring
 _importing
 _rule_findings
 _class_findings
+_source_findings
 _check
 _which
 _dry_run

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import inspect
 import re
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -342,21 +345,128 @@ def test_error_holds_where_an_outer_jit_compiled_before_and_costs_one_trace() ->
             step(loud)
 
 
-def test_a_policy_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match=r"^materialization\('never'\): the policy is one of 'warn', "
-    ):
-        tq.materialization("never")  # type: ignore[arg-type]  # that is the mistake
+WRONG: dict[str, tuple[Callable[[], Any], str]] = {
+    "no such policy": (
+        lambda: tq.materialization("never"),  # type: ignore[arg-type]  # that is the mistake
+        "materialization('never'): the policy comes first, and is one of 'warn', 'allow', 'error'.",
+    ),
+    "a class first": (
+        lambda: tq.materialization(Loud),  # type: ignore[arg-type]  # as above
+        "materialization(Loud): the policy comes first, and is one of 'warn', 'allow', 'error'.",
+    ),
+    "another class": (
+        lambda: tq.materialization("allow", int),
+        "materialization('allow', int): what follows the policy are subclasses of ImplicitArray.",
+    ),
+    "an instance": (
+        lambda: tq.materialization("allow", Loud(SAME)),  # type: ignore[arg-type]  # as above
+        (
+            "materialization('allow', <Loud>): what follows the policy are subclasses of "
+            "ImplicitArray."
+        ),
+    ),
+    "a string": (
+        lambda: tq.materialization("allow", allow="sin"),
+        "allow='sin': pass a set of names of primitives, {'sin'}.",
+    ),
+    "one op": (
+        lambda: tq.materialization("allow", allow=ops.sin),  # type: ignore[arg-type]  # as above
+        "allow=<UnaryOp>: pass a set of names of primitives, {'sin'}.",
+    ),
+    "a misspelt primitive": (
+        lambda: tq.materialization("error", allow={"tanhh"}),
+        (
+            "allow={'tanhh'}: there is no primitive of that name; did you mean 'tanh' or "
+            "'atanh' or 'tan'? (One that JAX does not know by its name is given itself.)"
+        ),
+    ),
+    "no primitive at all": (
+        lambda: tq.materialization("error", allow={"qqqqqq"}),
+        (
+            "allow={'qqqqqq'}: there is no primitive of that name. (One that JAX does not know by "
+            "its name is given itself.)"
+        ),
+    ),
+    "no name": (
+        lambda: tq.materialization("error", allow=[SAME]),  # type: ignore[list-item]  # as above
+        "allow={<ArrayImpl>, ...}: primitives are given by their names, or as ops, or themselves.",
+    ),
+    "a size in words": (
+        lambda: tq.materialization("error", larger_than="1 MB"),  # type: ignore[arg-type]  # as above
+        (
+            "materialization(..., larger_than='1 MB'): give a number of bytes, as in "
+            "larger_than=1 << 20."
+        ),
+    ),
+}
 
 
-def test_what_is_no_implicit_class_is_refused() -> None:
-    with pytest.raises(TypeError, match="not a subclass of ImplicitArray"):
-        tq.materialization("allow", int)
+@pytest.mark.parametrize(("use", "text"), WRONG.values(), ids=WRONG.keys())
+def test_a_policy_that_cannot_be_is_refused(use: Callable[[], Any], text: str) -> None:
+    with pytest.raises(tq.UsageError) as caught:
+        use()
+    assert str(caught.value) == text
 
 
-def test_a_string_for_a_set_of_primitives_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"allow='sin': pass a set of primitive names, \{'sin'\}"):
-        tq.materialization("allow", allow="sin")
+@pytest.mark.parametrize(
+    "named",
+    [
+        pytest.param(ops.sin, id="op"),
+        pytest.param(lax.sin_p, id="primitive"),
+        pytest.param("sin", id="name"),
+    ],
+)
+def test_primitives_may_be_named_by_ops_and_by_themselves(named: Any) -> None:
+    with tq.materialization("error", allow={named}):
+        assert len(caught_by(lambda: transformed(jnp.sin)(Loud(SAME)))) == 1
+
+
+def test_a_group_of_ops_may_pass() -> None:
+    with tq.materialization("error", allow=ops.elementwise_unary):
+        assert len(caught_by(lambda: transformed(jnp.sin)(Loud(SAME)))) == 1
+        with pytest.raises(tq.MaterializationError):
+            transformed(jnp.add)(Loud(SAME), SAME)
+
+
+def test_what_asks_for_numbers_may_be_named_too() -> None:
+    with tq.materialization("error", allow={"numpy.asarray"}):
+        assert len(caught_by(lambda: np.asarray(Loud(SAME)))) == 1
+
+
+def test_a_primitive_that_only_a_table_knows_may_be_named() -> None:
+    known = jax.extend.core.Primitive("known_to_a_table_only")
+    unknown = jax.extend.core.Primitive("known_to_nobody")
+
+    @tq.primitive_handler(known)
+    def handle(primitive: Any, x: Loud) -> Loud:
+        return x
+
+    tq.materialization("error", allow={"known_to_a_table_only", unknown})
+    with pytest.raises(tq.UsageError):
+        tq.materialization("error", allow={"known_to_nobody"})
+
+
+def test_each_thread_has_its_own_policy() -> None:
+    """One that starts inside a block starts without it, as with all of JAX's own contexts."""
+    seen: dict[str, Any] = {}
+    inside, checked = threading.Barrier(2), threading.Barrier(2)
+
+    def other() -> None:
+        with tq.materialization("allow"):
+            inside.wait(10)
+            checked.wait(10)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    inside.wait(10)
+    seen["here"] = len(caught_by(lambda: transformed(jnp.sin)(Loud(SAME))))
+    checked.wait(10)
+    thread.join()
+    with tq.materialization("error"), concurrent.futures.ThreadPoolExecutor(1) as pool:
+        seen["there"] = len(
+            pool.submit(caught_by, lambda: transformed(jnp.sin)(Loud(SAME))).result()
+        )
+    assert seen == {"here": 1, "there": 1}
 
 
 # --- classes that must not become dense -----------------------------------------------------------

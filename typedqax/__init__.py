@@ -33,6 +33,7 @@ from typedqax._errors import ShapeError as ShapeError
 from typedqax._errors import SignatureError as SignatureError
 from typedqax._errors import TypedQaxError as TypedQaxError
 from typedqax._errors import UninitializedAval as UninitializedAval
+from typedqax._errors import UsageError as UsageError
 from typedqax._explain import explain as explain
 from typedqax._installed import declaring as declaring
 from typedqax._installed import install as install

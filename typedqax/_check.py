@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from types import ModuleType
 
 from typedqax._class_findings import class_findings, implicit_classes
 from typedqax._collecting import Refusal, collecting
@@ -14,6 +15,7 @@ from typedqax._importing import failed_imports, import_packages, is_of
 from typedqax._installed import installed_table
 from typedqax._rule import Rule
 from typedqax._rule_findings import rule_findings
+from typedqax._source_findings import source_findings
 from typedqax._table import HandlerTable, live_tables, ranked
 
 
@@ -68,6 +70,9 @@ def _found(packages: Iterable[str]) -> list[Finding]:
     for cls in implicit_classes():
         if concerns(cls.__module__):
             found.update(class_findings(cls))
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in wanted and isinstance(module, ModuleType):
+            found.update(source_findings(module))
     return sorted(each for each in found if not wanted or not each.packages.isdisjoint(wanted))
 
 

@@ -53,6 +53,25 @@ class Problem:
         return self.text
 
 
+class UsageError(TypedQaxError, TypeError, ValueError):
+    """A function of typedqax was given what it does not take.
+
+    Python's own functions raise a TypeError or a ValueError then; this is either.
+    """
+
+
+def shown_argument(value: object) -> str:
+    """What a function was given, as an error may show it: never the contents of an array."""
+    if isinstance(value, type):
+        return value.__qualname__
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        return _shortened(repr(value), 80)
+    name = getattr(value, "__qualname__", None)
+    if isinstance(name, str):
+        return name
+    return f"<{type(value).__qualname__}>"
+
+
 class SignatureError(TypedQaxError, TypeError):
     """A handler's own signature says something that cannot be dispatched on.
 

@@ -30,6 +30,7 @@ CODES: Mapping[str, str] = {
     "ignored-param": "a param swallowed by **_ that decides which numbers come out",
     "import": "an import that fails",
     "materialize": "a materialize that raises, or is not as annotated",
+    "not-entered": "a policy, or a block of declarations, without `with`",
     "one-sided": "a handler without a counterpart for the other order of operands",
     "operand-name": "an operand that has a param's name",
     "precedence": "a precedence that is no whole number",

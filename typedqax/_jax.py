@@ -23,6 +23,8 @@ from jax._src import dtypes as _dtypes
 from jax._src import named_sharding as _named_sharding
 from jax._src import traceback_util as _traceback_util
 from jax._src.interpreters import ad as _ad
+from jax._src.interpreters import batching as _batching
+from jax._src.interpreters import mlir as _mlir
 from jax._src.interpreters import partial_eval as _partial_eval
 from jax._src.source_info_util import Scope as _Scope
 from jax._src.source_info_util import Transform as _Transform
@@ -143,6 +145,17 @@ def primitive_at(path: str) -> Primitive:
     if not isinstance(primitive, Primitive):
         raise TypeError(f"{home.__name__}.{attribute} is no primitive but {primitive!r}.")
     return primitive
+
+
+def primitive_names() -> frozenset[str]:
+    """The names of all primitives that can be compiled, differentiated or batched."""
+    registries: list[Iterable[Primitive]] = [
+        _mlir._lowerings,
+        *_mlir._platform_specific_lowerings.values(),
+        _ad.primitive_jvps,
+        _batching.fancy_primitive_batchers,
+    ]
+    return frozenset(primitive.name for registry in registries for primitive in registry)
 
 
 def canonicalize(value: Any) -> Any:

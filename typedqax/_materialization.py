@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import difflib
 import warnings
 import weakref
 from collections.abc import Iterable, Sequence
 from contextlib import ContextDecorator
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, Protocol, TypeAlias, get_args
 
 from typedqax import _jax
 from typedqax._argument import Argument
 from typedqax._aval import aval_of, describe
-from typedqax._errors import MaterializationError, MaterializationWarning, clipped
+from typedqax._errors import (
+    MaterializationError,
+    MaterializationWarning,
+    UsageError,
+    clipped,
+    shown_argument,
+)
+from typedqax._installed import installed_now
 from typedqax._layout import human_bytes
 from typedqax._signature import Operand
+from typedqax._table import live_tables
 from typedqax._value import ImplicitValue
 
 ASKERS: Final = frozenset(
@@ -36,6 +45,14 @@ ASKERS: Final = frozenset(
 _MOST_OPERANDS: Final = 8
 
 Policy: TypeAlias = Literal["warn", "allow", "error"]
+
+
+class HasName(Protocol):
+    """A primitive, or an op that stands for one."""
+
+    @property
+    def name(self) -> str:
+        """The name of the primitive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +179,8 @@ class materialization(ContextDecorator):  # noqa: N801  # used as a verb: with m
 
     `"warn"` says so with a `MaterializationWarning`, `"allow"` is silent, `"error"` raises a
     `MaterializationError` while the function is traced. The innermost block that applies decides.
+    Without `with`, and not used as a decorator, it does nothing: `python -m typedqax check` finds
+    such a line. Threads have blocks of their own.
     A class that was defined with `materialization="error"`, because its dense form loses meaning,
     becomes dense only in a block that names it.
 
@@ -171,11 +190,11 @@ class materialization(ContextDecorator):  # noqa: N801  # used as a verb: with m
     Args:
         policy: `"warn"`, `"allow"` or `"error"`.
         classes: the block is about these classes and their subclasses only.
-        allow: names of primitives that the block is not about.
+        allow: primitives that the block is not about: their names, ops, or primitives themselves.
         larger_than: the block is about dense arrays of more bytes than this.
 
     Raises:
-        ValueError: `policy` is none of the three.
+        UsageError: `policy` is none of the three, or JAX has no such primitive.
 
     Example:
         >>> import typedqax as tq
@@ -188,21 +207,29 @@ class materialization(ContextDecorator):  # noqa: N801  # used as a verb: with m
         policy: Policy,
         /,
         *classes: type,
-        allow: Iterable[str] = (),
+        allow: Iterable[str | HasName] = (),
         larger_than: int = -1,
     ) -> None:
-        if policy not in get_args(Policy):
-            raise ValueError(
-                f"materialization({policy!r}): the policy is one of "
+        first: object = policy
+        if not (isinstance(first, str) and first in get_args(Policy)):
+            raise UsageError(
+                f"materialization({shown_argument(policy)}): the policy comes first, and is one of "
                 f"{', '.join(map(repr, get_args(Policy)))}."
             )
-        if isinstance(allow, str):
-            raise TypeError(f"allow={allow!r}: pass a set of primitive names, {{{allow!r}}}.")
         for cls in classes:
             named: object = cls
             if not (isinstance(named, type) and issubclass(named, ImplicitValue)):
-                raise TypeError(f"materialization(..., {cls!r}): not a subclass of ImplicitArray.")
-        self._entry = _Entry(policy, classes, frozenset(allow), larger_than)
+                raise UsageError(
+                    f"materialization({policy!r}, {shown_argument(named)}): what follows the "
+                    f"policy are subclasses of ImplicitArray."
+                )
+        size: object = larger_than
+        if isinstance(size, bool) or not isinstance(size, (int, float)):
+            raise UsageError(
+                f"materialization(..., larger_than={shown_argument(size)}): give a number of "
+                f"bytes, as in larger_than=1 << 20."
+            )
+        self._entry = _Entry(policy, classes, _names_of(allow), larger_than)
 
     def __enter__(self) -> None:
         _put_in_force((*_policies.get(), self._entry))
@@ -213,6 +240,49 @@ class materialization(ContextDecorator):  # noqa: N801  # used as a verb: with m
         entries = _policies.get()
         last = max(i for i, entry in enumerate(entries) if entry is self._entry)
         _put_in_force(entries[:last] + entries[last + 1 :])
+
+
+def _names_of(allow: object) -> frozenset[str]:
+    """The names of primitives, or of what stands for one.
+
+    Raises:
+        UsageError: it is none, or no primitive of this name is known.
+    """
+    if isinstance(allow, str) or not isinstance(allow, Iterable):
+        single = allow if isinstance(allow, str) else getattr(allow, "name", allow)
+        raise UsageError(
+            f"allow={shown_argument(allow)}: pass a set of names of primitives, "
+            f"{{{shown_argument(single)}}}."
+        )
+    names: set[str] = set()
+    unknown: list[str] = []
+    for each in allow:
+        name = each if isinstance(each, str) else getattr(each, "name", None)
+        if not isinstance(name, str):
+            raise UsageError(
+                f"allow={{{shown_argument(each)}, ...}}: primitives are given by their names, or "
+                f"as ops, or themselves."
+            )
+        names.add(name)
+        if isinstance(each, str):
+            unknown.append(name)
+    if unknown:
+        _refuse_unknown(unknown)
+    return frozenset(names)
+
+
+def _refuse_unknown(names: Iterable[str]) -> None:
+    tables = [table.rankings for table in live_tables()]
+    handled = {name for rankings in (*tables, installed_now().rankings) for name in rankings}
+    known = {*_jax.primitive_names(), *handled, *ASKERS}
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, sorted(known), n=3)
+            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise UsageError(
+                f"allow={{{name!r}}}: there is no primitive of that name{hint or '.'} (One that "
+                f"JAX does not know by its name is given itself.)"
+            )
 
 
 def _put_in_force(entries: tuple[_Entry, ...]) -> None:
@@ -285,7 +355,9 @@ def _text(event: Materialization, *, own_error: bool, forbidden: bool) -> str:
     ]
     meant = "call tq.materialize(...) where dense is meant"
     better = event.remedy
-    if not better and op not in ASKERS:  # those are no primitives, and no handler can take them
+    if op in ASKERS:  # those are no primitives, and no handler can take them
+        meant = "call tq.materialize(...) first, where dense is meant"
+    elif not better:
         handler = f"ops.{op}.to(...)" if op.isidentifier() else f'primitive_handler("{op}")'
         better = f"write a handler with {handler}"
     if own_error:
