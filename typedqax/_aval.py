@@ -195,7 +195,7 @@ def look(value: ImplicitValue) -> Seen:
     """
     cls = type(value)
     memo: dict[Any, Seen] = cls.__dict__.get("_seen") or _new_memo(cls)
-    key = _key(value)
+    key = fields_key(value)
     seen = memo.get(key)
     if seen is None:
         batch = batch_shape(value)
@@ -213,22 +213,26 @@ def look(value: ImplicitValue) -> Seen:
     return seen
 
 
-def _key(value: ImplicitValue) -> tuple[Any, ...]:
-    """All that the shape and dtype of `value` can depend on, as far as it is not its class."""
+def fields_key(value: ImplicitValue) -> tuple[Any, ...]:
+    """All that the shape and dtype of `value` can depend on, as far as it is not its class.
+
+    What annotations say of its fields does not depend on more either.
+    """
     state = value.__dict__
     names = field_names(type(value))
     parts: list[Any] = [state.get("_given_shape"), state.get("_given_dtype"), _jax.wide_types()]
-    for name in names.auxiliary:  # with the type: 1 == 1.0, but they do not promote alike
-        parts += [state.get(name), type(state.get(name))]
-    parts.append(state.get(EXACT))
+    if names.auxiliary:
+        for name in names.auxiliary:  # with the type: 1 == 1.0, but they do not promote alike
+            parts += [state.get(name), type(state.get(name))]
+        parts.append(state.get(EXACT))
     for name in names.children or (EXTENT,):
         field: Any = state.get(name)
         if is_value(field):  # looked at once: its shape and dtype would each look at all below
             seen = look(field)
-            parts.append((seen.operand.shape, seen.event.dtype))
+            parts += (type(field), seen.operand.shape, seen.event.dtype)
             continue
         try:
-            parts.append((tuple(field.shape), field.dtype))
+            parts += (field.__class__, tuple(field.shape), field.dtype)
         except AttributeError:
             leaves, tree = jax.tree.flatten(field, is_leaf=is_value)
             parts += [tree, *[_leaf_key(leaf) for leaf in leaves]]
@@ -252,21 +256,25 @@ def describe(value: Any) -> Operand:
     """What `value` is dispatched as."""
     if is_value(value):
         return look(value).operand
-    aval = value if isinstance(value, jax.ShapeDtypeStruct) else jax.typeof(value)
-    operand = _dense.get(aval)
+    if type(value) is _jax.CONCRETE_ARRAY or isinstance(value, jax.ShapeDtypeStruct):
+        aval: Any = value  # it has both, and `typeof` would take longer than all the rest
+    else:
+        aval = jax.typeof(value)
+    dtype = getattr(aval, "dtype", None)
+    if dtype is None:  # a token, a reference to mutable state
+        return Operand(Dense, "other", ())
+    key = aval.shape, dtype
+    operand = _dense.get(key)
     if operand is None:
-        dtype = getattr(aval, "dtype", None)
-        if dtype is None:  # a token, a reference to mutable state
-            return Operand(Dense, "other", ())
         operand = Operand(Dense, _jax.dtype_name(dtype), tuple(aval.shape))
         if len(_dense) >= _REMEMBERED:
             _dense.clear()
-        _dense[aval] = operand
+        _dense[key] = operand
     return operand
 
 
 _dense: dict[Any, Operand] = {}
-"""What dense operands of each abstract value are dispatched as."""
+"""What dense operands of each shape and dtype are dispatched as."""
 
 
 def aval_of(value: ImplicitValue) -> _jax.ShapedArray:
@@ -433,7 +441,7 @@ def _evaluated(value: ImplicitValue) -> Derived:
         name: _shadow(cls.__name__, name, field, batch if name in batched else ())
         for name, field in child_values(value)
     }
-    return _evaluate(value, shadows, (id(cls), _key(value)))
+    return _evaluate(value, shadows, (id(cls), fields_key(value)))
 
 
 def _shadow(cls: str, name: str, field: Any, batch: tuple[int, ...]) -> Any:

@@ -28,7 +28,14 @@ from typedqax._annotations import (
     instantiated_axes,
     result_patterns,
 )
-from typedqax._aval import aval_of, batch_shape, describe, field_layouts, is_array_like
+from typedqax._aval import (
+    aval_of,
+    batch_shape,
+    describe,
+    field_layouts,
+    fields_key,
+    is_array_like,
+)
 from typedqax._declined import Declined
 from typedqax._dispatch import Candidate
 from typedqax._errors import ContractError
@@ -101,8 +108,15 @@ def check_fields(value: ImplicitValue) -> None:
     """
     if not _enabled.get():
         return
-    fields = _annotated_fields(value)
     cls = type(value)
+    accepted: set[Any] = cls.__dict__.get("_accepted_fields") or _new_memo(cls)
+    key = fields_key(value)
+    try:
+        if key in accepted:
+            return
+    except TypeError:  # a tree of something that cannot be hashed
+        return
+    fields = _annotated_fields(value)
     for name, field, patterns in fields:
         if type(field) is list:
             raise ContractError(
@@ -110,13 +124,12 @@ def check_fields(value: ImplicitValue) -> None:
                 f"holds a list, annotated {patterns[0].text}.",
                 advice="Pass an array: jnp.asarray(...).",
             )
-    if not fields or not all(is_array_like(field) for _, field, _ in fields):
+    if not all(is_array_like(field) for _, field, _ in fields):
+        return
+    if not fields:
+        _remember(accepted, key)
         return
     described = [_describe_field(field) for _, field, _ in fields]
-    accepted: dict[Any, Match] = cls.__dict__.get("_accepted_fields") or _new_memo(cls)
-    key = tuple(described)
-    if key in accepted:
-        return
     layouts = field_layouts(cls)
     # With too few axes somewhere, there are none in front: the mismatch below says what is missing.
     missing = any(
@@ -137,9 +150,13 @@ def check_fields(value: ImplicitValue) -> None:
                 f"holds {_as_field(event)}, annotated {pattern.text}.",
                 origins=_origins(match, [n for n, _, _ in fields]),
             )
+    _remember(accepted, key)
+
+
+def _remember(accepted: set[Any], key: object) -> None:
     if len(accepted) >= _REMEMBERED:
         accepted.clear()
-    accepted[key] = match
+    accepted.add(key)
 
 
 def _describe_field(field: Any) -> Operand:
@@ -160,8 +177,8 @@ def _annotated_fields(
     ]
 
 
-def _new_memo(cls: type[ImplicitValue]) -> dict[Any, Match]:
-    memo: dict[Any, Match] = {}
+def _new_memo(cls: type[ImplicitValue]) -> set[Any]:
+    memo: set[Any] = set()
     cls._accepted_fields = memo
     return memo
 
@@ -381,21 +398,24 @@ def _frozen(params: Params) -> tuple[tuple[str, Any], ...] | None:
 
 
 def _as_list(primitive: Primitive, handler: Handler, result: Any) -> list[Any]:
-    subject = f"handler {handler.name} for `{primitive.name}` ({handler.place})"
     if primitive.multiple_results:
         if not isinstance(result, (list, tuple)):
             raise ContractError(
-                subject,
+                _subject(primitive, handler),
                 f"returned {_shown(result)}; `{primitive.name}` has several results: return a list "
                 f"or tuple of arrays.",
             )
         items = list(result)
     else:
         items = [result]
-    return [_as_array(subject, primitive, item) for item in items]
+    return [_as_array(primitive, handler, item) for item in items]
 
 
-def _as_array(subject: str, primitive: Primitive, item: Any) -> Any:
+def _subject(primitive: Primitive, handler: Handler) -> str:
+    return f"handler {handler.name} for `{primitive.name}` ({handler.place})"
+
+
+def _as_array(primitive: Primitive, handler: Handler, item: Any) -> Any:
     if is_value(item) or isinstance(item, (jax.Array, np.ndarray, np.generic)):
         return item
     if isinstance(item, Tracer):
@@ -409,7 +429,11 @@ def _as_array(subject: str, primitive: Primitive, item: Any) -> Any:
         advice = f"`{primitive.name}` has one result."
     elif isinstance(item, (bool, int, float, complex)):
         advice = "Return an array of the result's shape and dtype."
-    raise ContractError(subject, f"returned {_shown(item)}; an array is due.", advice=advice)
+    raise ContractError(
+        _subject(primitive, handler),
+        f"returned {_shown(item)}; an array is due.",
+        advice=advice,
+    )
 
 
 def _strong(item: Any) -> Any:

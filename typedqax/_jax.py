@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
+from jax._src import array as _array
 from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import dtypes as _dtypes
@@ -50,6 +51,9 @@ VERSION: str = jax.__version__
 
 UNSPECIFIED: Any = _named_sharding.UNSPECIFIED
 """What jit knows of a sharding that nobody gave."""
+
+CONCRETE_ARRAY: type = _array.ArrayImpl
+"""The one class of arrays that are no tracers."""
 
 Params: TypeAlias = Mapping[str, Any]
 SourceInfo: TypeAlias = source_info_util.SourceInfo

@@ -1,6 +1,6 @@
 """How fast a handler is found and run, beside plum and quax where these are installed.
 
-    python tests/benchmarks/dispatch.py > dispatch.json
+    python -m tests.benchmarks.dispatch > dispatch.json
 
 Three measurements, in CPU time, the systems taking turns:
 

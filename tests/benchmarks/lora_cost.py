@@ -1,6 +1,6 @@
 """What LoRA costs once compiled, beside LoRA written into the model by hand: flops, instructions.
 
-    python tests/benchmarks/lora_cost.py > lora_cost.json
+    python -m tests.benchmarks.lora_cost > lora_cost.json
 
 Two programs: `x @ w`, and the whole training step of `examples/lora_gpt2.py`'s model, whose dense
 layer is replaced by one that holds its own adapters. Both must cost exactly the same as with

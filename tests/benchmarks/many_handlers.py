@@ -1,6 +1,6 @@
 """What N handlers of one primitive cost, beside plum and quax where these are installed.
 
-    python tests/benchmarks/many_handlers.py [N] > many_handlers.json
+    python -m tests.benchmarks.many_handlers [N] > many_handlers.json
 
 Each handler is for a class of its own. Measured in CPU time: declaring all of them (for typedqax
 with the check that no call is ambiguous), the first call on operands of a class, and a call that

@@ -1,6 +1,6 @@
 """What a compiled call with an implicit array costs, beside one with an ordinary pytree.
 
-    python tests/benchmarks/warm_call.py > warm_call.json
+    python -m tests.benchmarks.warm_call > warm_call.json
 
 The same function is jitted over a `LoraMatrix` under `use_implicit_args`, and over a class with the
 same fields registered by hand. What is left of typedqax in such a call is the flattening of its
