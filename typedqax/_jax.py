@@ -387,6 +387,16 @@ def with_invars(jaxpr: Jaxpr, invars: Sequence[Any]) -> Jaxpr:
     return replaced
 
 
+def with_blank_names(jaxpr: ClosedJaxpr) -> ClosedJaxpr:
+    """`jaxpr` with an empty name for each operand, where nothing is known of their names.
+
+    Before JAX 0.10.2, the derivative of a while loop adds names of its own to those of the test.
+    """
+    inner = jaxpr.jaxpr
+    debug_info = inner.debug_info._replace(arg_names=("",) * len(inner.invars))
+    return ClosedJaxpr(inner.replace(debug_info=debug_info), list(jaxpr.consts))
+
+
 def with_leading_consts(jaxpr: Jaxpr, count: int) -> Jaxpr:
     """`jaxpr` whose first `count` operands are constants, after those that it has."""
     constvars = [*jaxpr.constvars, *jaxpr.invars[:count]]

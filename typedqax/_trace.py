@@ -182,6 +182,10 @@ class ImplicitTracer(Tracer):  # type: ignore[type-arg]  # generic over traces i
                 return found.__get__(self, type(value)) if hasattr(found, "__get__") else found
         return super().__getattr__(name)  # type: ignore[no-untyped-call]  # untyped in JAX
 
+    def full_lower(self) -> Any:
+        """This tracer: JAX asks before it says that one has leaked."""
+        return self
+
     def materialize(self) -> jax.Array:
         """The dense array that this one stands for."""
         with _jax.under(self._trace.parent):

@@ -47,7 +47,7 @@ def while_loop(call: Call) -> list[Any]:
         params,
         cond_nconsts=sum(len(slot.avals) for slot in cond_slots),
         body_nconsts=sum(len(slot.avals) for slot in body_slots),
-        cond_jaxpr=new_test.jaxpr,
+        cond_jaxpr=_jax.with_blank_names(new_test.jaxpr),
         body_jaxpr=new_body.jaxpr,
     )
     leaves = leaves_of([*cond_consts, *body_consts, *initial])
