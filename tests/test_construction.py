@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from typing import Any
 
 import jax
@@ -93,3 +94,21 @@ def test_aux_field_keeps_metadata_of_the_user_s() -> None:
             return self.x
 
     assert dataclasses.fields(Described(jnp.ones(2)))[1].metadata["doc"] == "the unit"
+
+
+def test_the_signature_of_a_class_is_that_of_its_constructor() -> None:
+    class Written(tq.ImplicitArray):
+        x: tq.ArrayValue
+
+        def __init__(self, numbers: Any, *, negative: bool = False) -> None:
+            self.x = -numbers if negative else numbers
+
+        def materialize(self) -> Array:
+            return self.x
+
+    def names(cls: Any) -> list[str]:
+        return list(inspect.signature(cls).parameters)
+
+    assert names(Aux) == ["x", "extra", "shape", "dtype"]
+    assert names(Written) == ["numbers", "negative"]
+    assert not hasattr(Aux(jnp.ones(2)), "__signature__")

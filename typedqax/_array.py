@@ -19,7 +19,13 @@ from typing_extensions import TypedDict, TypeIs, Unpack, dataclass_transform
 from typedqax import _jax
 from typedqax._aval import aval_of, batch_shape, class_error, field_error, no_leaf_problem
 from typedqax._collecting import refuse
-from typedqax._construction import DtypeProperty, ShapeProperty, construction, initialize
+from typedqax._construction import (
+    DtypeProperty,
+    ShapeProperty,
+    SignatureProperty,
+    construction,
+    initialize,
+)
 from typedqax._errors import Problem, TypedQaxError
 from typedqax._installed import recheck_class
 from typedqax._materialization import Policy
@@ -166,6 +172,7 @@ class ImplicitArray(ImplicitValue, _Dataclass, ArrayMembers, ABC):
 
     if not TYPE_CHECKING:
         __hash__ = None  # arrays compare by element
+        __signature__ = SignatureProperty()
 
         def __init_subclass__(
             cls,

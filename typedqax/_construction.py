@@ -55,6 +55,19 @@ class DtypeProperty:
         instance.__dict__["_given_dtype"] = _as_dtype(instance, dtype)
 
 
+class SignatureProperty:
+    """What `inspect.signature` and `help` show of a class: what its constructor takes."""
+
+    def __get__(self, instance: ImplicitValue | None, owner: type[ImplicitValue]) -> Any:
+        if instance is not None:
+            raise AttributeError("__signature__")
+        if "__dataclass_fields__" not in owner.__dict__:  # else dataclass() may be at work, and ask
+            field_names(owner)  # settles the fields, and with them __init__
+        signature = inspect.signature(owner.__init__)
+        _, *parameters = signature.parameters.values()
+        return signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
+
+
 def construction(init: Callable[..., None], *, takes_shape: bool) -> Callable[..., None]:
     """`init`, after whose outermost call the new instance is complete, or refused."""
 
