@@ -95,7 +95,7 @@ _explain
 _samples
 testing
 __main__
-arrays._stacks
+arrays._matrix
 arrays.zeros
 arrays.eye
 arrays.lora

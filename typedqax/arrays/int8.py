@@ -11,14 +11,13 @@ from jax.lax import DotDimensionNumbers, GatherDimensionNumbers, GatherScatterMo
 from jaxtyping import Float, Int8, Integer
 
 from typedqax import ops
-from typedqax._array import ImplicitArray
 from typedqax._declined import DECLINE, Declined
 from typedqax._table import HandlerTable
 from typedqax._value import ArrayValue
-from typedqax.arrays._stacks import stack_times, times_stack, turned, turns
+from typedqax.arrays._matrix import STACKS, Matrix, turned, turns
 
 
-class Int8Matrix(ImplicitArray):
+class Int8Matrix(Matrix):
     """The matrix `values * scale`, of the dtype of `scale`.
 
     The scale has an axis of one along every axis that shares it: `(1, n)` is a scale per column.
@@ -121,30 +120,6 @@ def int8_times(
     return contract(x, w, x_axes[0], w_axes[0], dot, kept=0)
 
 
-def times_stacked_int8(
-    x: Float[Array, "..."],
-    w: Float[Int8Matrix, "k *stack m n"],
-    /,
-    *,
-    dimension_numbers: DotDimensionNumbers,
-    **params: Any,
-) -> Float[Array, "..."] | Declined:
-    """`x @ w` for each of a stack, as a product under `jax.vmap` is."""
-    return times_stack(x, w, dimension_numbers, params)
-
-
-def stacked_int8_times(
-    w: Float[Int8Matrix, "k *stack m n"],
-    x: Float[Array, "..."],
-    /,
-    *,
-    dimension_numbers: DotDimensionNumbers,
-    **params: Any,
-) -> Float[Array, "..."] | Declined:
-    """`w @ x` for each of a stack, as a product under `jax.vmap` is."""
-    return stack_times(w, x, dimension_numbers, params)
-
-
 def transpose(
     w: Float[Int8Matrix, "*stack m n"], /, *, permutation: Sequence[int]
 ) -> Float[Int8Matrix, "*stack n m"] | Declined:
@@ -234,10 +209,9 @@ def rows(
 
 INT8 = HandlerTable(
     "int8",
+    STACKS,
     ops.dot_general.to(times_int8),
     ops.dot_general.to(int8_times),
-    ops.dot_general.to(times_stacked_int8),
-    ops.dot_general.to(stacked_int8_times),
     ops.transpose.to(transpose),
     ops.convert_element_type.to(convert),
     ops.mul.to(multiply, commutative=True),

@@ -13,14 +13,14 @@ from jax.lax import DotDimensionNumbers, GatherDimensionNumbers
 from jaxtyping import Float, Integer
 
 from typedqax import ops
-from typedqax._array import ImplicitArray, aux_field
+from typedqax._array import aux_field
 from typedqax._declined import DECLINE, Declined
 from typedqax._table import HandlerTable
 from typedqax._value import ArrayValue
-from typedqax.arrays._stacks import stack_times, times_stack, turned, turns
+from typedqax.arrays._matrix import STACKS, Matrix, turned, turns
 
 
-class LoraMatrix(ImplicitArray):
+class LoraMatrix(Matrix):
     """The matrix `w + alpha * a @ b.T`, of the dtype of `w`.
 
     `alpha` multiplies the update as it is; for the convention of the LoRA paper's code give
@@ -124,30 +124,6 @@ def lora_times(
     near, far = (a, b) if w_axes[0] == 0 else (b, a)
     low = scaled(contract(near, x, (0, x_axes[0]), *options), w.alpha)
     return base + contract(far.astype(low.dtype), low, (1, 0), *options)
-
-
-def times_stacked_lora(
-    x: Float[Array, "..."],
-    w: Float[LoraMatrix, "k *stack m n"],
-    /,
-    *,
-    dimension_numbers: DotDimensionNumbers,
-    **params: Any,
-) -> Float[Array, "..."] | Declined:
-    """`x @ w` for each of a stack, as a product under `jax.vmap` is."""
-    return times_stack(x, w, dimension_numbers, params)
-
-
-def stacked_lora_times(
-    w: Float[LoraMatrix, "k *stack m n"],
-    x: Float[Array, "..."],
-    /,
-    *,
-    dimension_numbers: DotDimensionNumbers,
-    **params: Any,
-) -> Float[Array, "..."] | Declined:
-    """`w @ x` for each of a stack, as a product under `jax.vmap` is."""
-    return stack_times(w, x, dimension_numbers, params)
 
 
 def transpose(
@@ -288,10 +264,9 @@ def total(
 
 LORA = HandlerTable(
     "lora",
+    STACKS,
     ops.dot_general.to(times_lora),
     ops.dot_general.to(lora_times),
-    ops.dot_general.to(times_stacked_lora),
-    ops.dot_general.to(stacked_lora_times),
     ops.transpose.to(transpose),
     ops.convert_element_type.to(convert),
     ops.mul.to(multiply, commutative=True),

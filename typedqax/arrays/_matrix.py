@@ -1,4 +1,4 @@
-"""Contractions with a stack of implicit matrices, as contractions with each of them."""
+"""Implicit matrices, and contractions with a stack of them, as contractions with each."""
 
 from __future__ import annotations
 
@@ -7,23 +7,35 @@ from typing import Any
 
 import jax
 from jax import Array
+from jax.lax import DotDimensionNumbers
+from jaxtyping import Float
 
 from typedqax import ops
 from typedqax._array import ImplicitArray
 from typedqax._declined import DECLINE, Declined
+from typedqax._table import HandlerTable
+
+
+class Matrix(ImplicitArray):
+    """A matrix, of which `jax.vmap` makes stacks: arrays of it with more axes in front."""
 
 
 def times_stack(
-    x: Array, w: ImplicitArray, dimension_numbers: Any, params: dict[str, Any]
-) -> Array | Declined:
-    """`dot_general(x, w)` for a stack `w`, mapped over its first axis."""
+    x: Float[Array, "..."],
+    w: Float[Matrix, "k *stack m n"],
+    /,
+    *,
+    dimension_numbers: DotDimensionNumbers,
+    **params: Any,
+) -> Float[Array, "..."] | Declined:
+    """`x @ w` for each of a stack, as a product under `jax.vmap` is: mapped over its first axis."""
     (x_axes, w_axes), (x_batch, w_batch) = dimension_numbers
     if 0 in w_axes:
         return DECLINE
     kept = x.ndim - len(x_axes)
     x_axis, out_axis = _mapped(x_batch, w_batch, kept)
 
-    def dot(x: Array, w: ImplicitArray) -> Array:
+    def dot(x: Array, w: Matrix) -> Array:
         contracted = _without(x_axis, x_axes), _without(0, w_axes)
         batch = _without(x_axis, x_batch), _without(0, w_batch)
         return ops.dot_general.bind(x, w, dimension_numbers=(contracted, batch), **params)
@@ -33,15 +45,20 @@ def times_stack(
 
 
 def stack_times(
-    w: ImplicitArray, x: Array, dimension_numbers: Any, params: dict[str, Any]
-) -> Array | Declined:
-    """`dot_general(w, x)` for a stack `w`, mapped over its first axis."""
+    w: Float[Matrix, "k *stack m n"],
+    x: Float[Array, "..."],
+    /,
+    *,
+    dimension_numbers: DotDimensionNumbers,
+    **params: Any,
+) -> Float[Array, "..."] | Declined:
+    """`w @ x` for each of a stack, as a product under `jax.vmap` is: mapped over its first axis."""
     (w_axes, x_axes), (w_batch, x_batch) = dimension_numbers
     if 0 in w_axes:
         return DECLINE
     x_axis, out_axis = _mapped(x_batch, w_batch, len(w_batch))
 
-    def dot(w: ImplicitArray, x: Array) -> Array:
+    def dot(w: Matrix, x: Array) -> Array:
         contracted = _without(0, w_axes), _without(x_axis, x_axes)
         batch = _without(0, w_batch), _without(x_axis, x_batch)
         return ops.dot_general.bind(w, x, dimension_numbers=(contracted, batch), **params)
@@ -68,7 +85,7 @@ def _without(gone: int | None, axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(axis - (axis > gone) for axis in axes if axis != gone)
 
 
-def _stack_axes(w: ImplicitArray) -> Any:
+def _stack_axes(w: Matrix) -> Any:
     """Which leaves of `w` are stacked, as `in_axes`: a field may be shared by the whole stack."""
     return jax.tree.map(lambda leaf: 0 if leaf.ndim == w.ndim else None, w)
 
@@ -83,3 +100,6 @@ def turns(permutation: Sequence[int]) -> bool:
     """Whether a transpose exchanges the last two axes alone."""
     *stack, m, n = range(len(permutation))
     return tuple(permutation) == (*stack, n, m)
+
+
+STACKS = HandlerTable("stacks", ops.dot_general.to(times_stack), ops.dot_general.to(stack_times))
