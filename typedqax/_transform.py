@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import functools
+import re
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar, overload
 
 import jax
@@ -199,8 +200,40 @@ def _run(
     trace = ImplicitTrace(_jax.current_trace(), run)
     args, kwargs = jax.tree.unflatten(tree, map(trace.lift, leaves, arguments))
     with _jax.under(trace):
-        result = function(*args, **kwargs)
+        try:
+            result = function(*args, **kwargs)
+        except TypeError as error:
+            _explain_pytree(error)
+            raise
     return lower(result, run), trace
+
+
+def _explain_pytree(error: TypeError) -> None:
+    """Add to an error of JAX's, which found a pytree where it wanted an array, how that came.
+
+    JAX's own functions see one array where an implicit one is an argument of the transform, and a
+    pytree of fields where it was closed over, or made in the function.
+    """
+    named = set(re.findall(r"<class '([\w.<>]+)'>", str(error)))
+    if "pytree" not in str(error) or not named:
+        return
+    for cls in _subclasses(ImplicitValue):
+        if f"{cls.__module__}.{cls.__qualname__}" in named:
+            note = (
+                f"To JAX's own functions (scan, cond, grad, ...) a {cls.__name__} that was closed "
+                f"over, or made in the function, is a pytree of its fields. Pass it to the "
+                f"function under use_implicit_args as an argument, or write `x = jnp.asarray(x)` "
+                f"with it first: then it is one array to them, and stays implicit."
+            )
+            if note not in getattr(error, "__notes__", ()):  # a transform outside came this way
+                error.add_note(note)
+            return
+
+
+def _subclasses(cls: type[ImplicitValue]) -> Iterator[type[ImplicitValue]]:
+    for subclass in cls.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)
 
 
 def _arguments(

@@ -75,6 +75,18 @@ def test_what_replicates_holds_of_leaves_and_what_splits_of_dense_arrays_alone()
     assert_agrees(f, *args)
 
 
+def test_shardings_of_implicit_results_are_those_of_their_leaves() -> None:
+    mesh = jax.make_mesh((2,), ("i",), axis_types=(AxisType.Auto,))
+    split = NamedSharding(mesh, PartitionSpec(None, "i"))
+    whole = NamedSharding(mesh, PartitionSpec())
+    f = jax.jit(lambda x, w: (x @ w, w.T, -w), out_shardings=(split, whole, split))
+    given = only(f, "jit", X, low_rank()).params["out_shardings"]
+    assert given[:3] == (split, whole, whole)
+    assert given[3] is given[4]
+    assert not isinstance(given[3], NamedSharding)
+    assert_agrees(f, X, low_rank(), way="jit")
+
+
 def test_an_implicit_result_of_a_jitted_function_stays_implicit() -> None:
     with tq.materialization("error"):
         got = use(jax.jit(lambda w: {"w": w.T * jnp.float32(2.0)}))(low_rank())

@@ -180,6 +180,48 @@ def test_slices_are_taken_of_leaves_only_where_they_are_slices_of_the_array(
     assert tq.is_implicit(got[1]) == stays
 
 
+BOTH_WAYS: dict[str, Any] = {
+    "layers": stacked(3),
+    "zeros": Zeros(shape=(3, 2), dtype=jnp.float32),
+    "const": Const(jnp.float32(2), shape=(3, 2)),
+    "quantized": jax.tree.map(
+        lambda *leaves: jnp.stack(leaves),
+        *[KINDS["quantized"].make(rng(seed), (3, 4)) for seed in range(3)],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"reverse": True}, {"unroll": 2}, {"unroll": True}],
+    ids=["plain", "reverse", "unroll", "unroll all"],
+)
+@pytest.mark.parametrize("kind", BOTH_WAYS)
+def test_slices_and_stacks_of_every_build_stay_implicit(kind: str, how: dict[str, Any]) -> None:
+    xs = BOTH_WAYS[kind]
+
+    def f(xs: Any) -> Any:
+        return lax.scan(lambda c, x: (c + 1, x), 0, xs, **how)
+
+    with tq.materialization("error"):
+        _, got = use(f)(xs)
+    assert type(got) is type(xs)
+    assert_same(dense(got), dense(xs))
+
+
+@pytest.mark.parametrize("kind", ["layers", "zeros", "quantized"])
+def test_a_loop_of_no_steps_over_slices_gives_empty_stacks(kind: str) -> None:
+    none = jax.tree.map(lambda leaf: leaf[:0], BOTH_WAYS[kind])
+    assert_agrees(lambda xs: lax.scan(lambda c, x: (jnp.sum(x), x * 2), jnp.float32(1), xs), none)
+
+
+def test_a_map_over_layers_runs_the_handlers_and_gives_layers() -> None:
+    with tq.materialization("error"):
+        assert_agrees(lambda x, ws: lax.map(lambda w: x @ w, ws), X, stacked(3))
+        got = assert_agrees(lambda ws: lax.map(lambda w: w.T, ws), stacked(3))
+    assert isinstance(got, LowRank)
+
+
 def test_a_filling_that_depends_on_the_shape_is_not_sliced() -> None:
     class Even(tq.ImplicitArray, materialization="allow"):
         def materialize(self) -> Array:
@@ -285,6 +327,20 @@ def test_a_while_loop_stays_one_and_its_carry_implicit() -> None:
     with tq.materialization("error"):
         assert primitives(f, X, low_rank())["while"] == 1
         assert isinstance(use(f)(X, low_rank()), LowRank)
+
+
+def test_bounds_of_a_loop_may_be_implicit_or_told_at_run_time() -> None:
+    class Count(tq.ImplicitArray, materialization="allow"):
+        n: tq.ArrayValue
+
+        def materialize(self) -> Array:
+            return self.n
+
+    f = use(lambda w, n: lax.fori_loop(0, n, lambda _, c: c * jnp.float32(2), w))
+    for bound in (jnp.int32(3), Count(jnp.int32(3))):
+        got = f(low_rank(), bound)
+        assert isinstance(got, LowRank)
+        assert_same(dense(got), dense(low_rank()) * 8)
 
 
 def test_an_implicit_predicate_of_a_loop_becomes_a_number() -> None:

@@ -9,9 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import Array, lax
+from jax.ad_checkpoint import checkpoint_name
 from jax.api_util import debug_info
 from jax.custom_batching import sequential_vmap
 from jax.experimental import checkify, pallas
+from jax.experimental.hijax import VJPHiPrimitive
 from jax.extend.core import Primitive
 from jax.extend.core.primitives import call_p
 from jax.extend.linear_util import wrap_init
@@ -33,6 +35,7 @@ from tests.agreement import (
     use,
 )
 from tests.implicit_kinds import HANDLERS, KINDS, LowRank, Plain, dense, numbers
+from typedqax.arrays import LORA, LoraMatrix
 
 pytestmark = pytest.mark.without_leak_checks
 
@@ -67,6 +70,26 @@ def test_a_checkpointed_layer_stays_one_and_runs_the_handlers() -> None:
     assert not has_dense(staged(f, X, low_rank()), (3, 4))
     backward = jax.make_jaxpr(lambda x, w: gradient(use(f), x, w))(X, low_rank())
     assert not has_dense(backward, (3, 4))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        jax.checkpoint_policies.everything_saveable,
+        jax.checkpoint_policies.nothing_saveable,
+        jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
+        jax.checkpoint_policies.save_only_these_names("kept"),
+    ],
+    ids=["everything", "nothing", "dots", "names"],
+)
+def test_a_policy_saves_what_it_would_of_dense_arrays(policy: Any) -> None:
+    def f(x: Any, w: Any) -> Any:
+        return jnp.sin(checkpoint_name(jnp.sin(x @ w), "kept") @ w.T)
+
+    kept = jax.checkpoint(f, policy=policy)
+    with tq.materialization("error"):
+        assert only(kept, "remat2", X, low_rank()).params["policy"] is policy
+        assert_agrees(kept, X, low_rank(), way="grad")
 
 
 def test_an_implicit_result_of_a_checkpointed_function_stays_implicit() -> None:
@@ -120,6 +143,20 @@ def test_a_solve_gives_what_it_gives_for_dense_arrays(name: str) -> None:
 @pytest.mark.parametrize("name", ["custom_linear_solve", "custom_root"])
 def test_a_solve_is_differentiated_by_its_own_rule(name: str) -> None:
     assert_agrees(SOLVES[name], solvable(), B, way="grad")
+
+
+@pytest.mark.parametrize("name", ["cg", "gmres", "bicgstab"])
+def test_an_operator_with_handlers_is_never_made_dense_by_a_solver(name: str) -> None:
+    solver: Any = getattr(jax.scipy.sparse.linalg, name)
+    w, a, b = numbers(rng(1), 3, 3), numbers(rng(2), 3, 1), numbers(rng(3), 3, 1)
+
+    def solved(matrix: Any) -> Any:
+        return solver(lambda v: v * 3 + (v @ matrix) @ matrix.T, B)[0]
+
+    with tq.materialization("error"):
+        got = use(solved, LORA)(LoraMatrix(w=w, a=a, b=b))
+        jax.make_jaxpr(jax.grad(lambda m: jnp.sum(use(solved, LORA)(m))))(LoraMatrix(w=w, a=a, b=b))
+    assert_same(got, solved(w + a @ b.T))
 
 
 # --- calls ---------------------------------------------------------------------------------------
@@ -212,6 +249,9 @@ DENSE: dict[str, Any] = {
     ),
     "through a ref": through_ref,
     "beside a ref": beside_ref,
+    "linear_call": lambda w: jax.custom_derivatives.linear_call(
+        lambda r, x: x * r, lambda r, ct: ct * r, jnp.float32(2), w
+    ),
     "custom_vmap": sequential_vmap(jnp.sin),
     "vmap of custom_vmap": jax.vmap(sequential_vmap(jnp.sin)),
     "checkify inside": lambda w: checkify.checkify(checked)(w)[1],
@@ -301,6 +341,23 @@ def test_part_of_the_fields_is_differentiated() -> None:
     assert_same(got, jax.grad(lambda a: jnp.sum(layer(X, w.scale * (a @ w.b.T))))(w.a))
 
 
+def test_an_array_that_is_not_mapped_is_the_same_for_all() -> None:
+    def f(w: Any) -> Any:
+        return X @ w * (1 + lax.axis_index("i").astype(jnp.float32))
+
+    def outside(f: Any) -> Any:
+        return jax.vmap(f, in_axes=None, axis_size=3, axis_name="i")
+
+    want = outside(f)(dense(low_rank()))
+    assert_same(outside(use(f))(low_rank()), want)
+    assert_same(use(outside(f))(low_rank()), want)
+
+
+def test_a_function_is_mapped_over_devices() -> None:
+    pmapped = jax.pmap(use(layer), in_axes=(0, None))(jnp.stack([X, 2 * X]), low_rank())
+    assert_same(pmapped, layer(jnp.stack([X, 2 * X]), dense(low_rank())))
+
+
 def test_collectives_of_a_mapped_axis() -> None:
     def f(x: Any, w: Any) -> Any:
         return jax.vmap(lambda x: lax.psum(x @ w, "i"), axis_name="i")(x)
@@ -323,3 +380,44 @@ def test_a_class_whose_field_is_a_key() -> None:
     loop = use(lambda n: lax.fori_loop(0, 2, lambda _, c: c + n, jnp.zeros(3)), HANDLERS)
     assert_same(loop(noise), 2 * want)
     assert_same(jax.jit(use(lax.stop_gradient))(noise).materialize(), want)
+
+
+# --- high-level primitives -----------------------------------------------------------------------
+
+
+class Fivefold(VJPHiPrimitive):
+    """Twice its operand, with a gradient that is five times too large."""
+
+    def __init__(self, aval: Any) -> None:
+        self.in_avals, self.out_aval, self.params = (aval,), aval, {}
+        super().__init__()  # type: ignore[no-untyped-call]  # untyped in JAX
+
+    def expand(self, x: Any) -> Any:
+        return x * 2
+
+    def vjp_fwd(self, nonzero: Any, x: Any) -> Any:
+        return self(x), None
+
+    def vjp_bwd_retval(self, residuals: Any, ct: Any) -> Any:
+        return (ct * 10,)
+
+
+def fivefold(x: Any) -> Any:
+    return Fivefold(jax.typeof(x))(x)
+
+
+def test_a_high_level_primitive_beside_implicit_arrays_keeps_its_rule() -> None:
+    def f(x: Any, w: Any) -> Any:
+        return jnp.sum(fivefold(x @ w))
+
+    for wrap in (lambda g: g, jax.jit):
+        got = jax.grad(wrap(use(f)), argnums=(0, 1))(X, low_rank())
+        want = jax.grad(wrap(lambda x, w: f(x, dense(w))), argnums=(0, 1))(X, low_rank())
+        assert_same(got, want)
+        inside = use(wrap(jax.grad(f, argnums=(0, 1))))(X, low_rank())
+        assert_same(inside, wrap(jax.grad(f, argnums=(0, 1)))(X, dense(low_rank())))
+
+
+def test_a_high_level_primitive_takes_dense_arrays() -> None:
+    assert_agrees(fivefold, low_rank())
+    assert_agrees(lambda w: jax.grad(lambda w: jnp.sum(fivefold(w)))(w), low_rank())

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import Array, lax
 from jaxtyping import Float
@@ -242,3 +243,69 @@ def test_double_precision() -> None:
         assert_agrees(
             lambda w: lax.scan(lambda c, _: (c * 2.0, jnp.sum(c)), w, None, length=2), w, way="jit"
         )
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg", "unsafe_rbg"])
+def test_keys_of_every_implementation(impl: str) -> None:
+    keys = Plain(jax.random.split(jax.random.key(3, impl=impl), 3))
+
+    def f(k: Any, x: Any) -> Any:
+        one = lax.cond(jnp.sum(x) > 0, lambda: k, lambda: k[::-1])
+        rows = lax.scan(lambda c, k: (c, jax.random.normal(k, (2,))), 0, k)[1]
+        both = jax.jit(lambda k: jnp.where(jnp.array([True, False, True]), k, k[::-1]))(one)
+        return both, rows + jnp.sum(x), jax.vmap(lambda k: jax.random.fold_in(k, 1))(k)
+
+    with jax.check_tracer_leaks(False):
+        assert_agrees(f, keys, jnp.ones(3))
+        got = jax.grad(lambda x: total(use(f)(keys, x)))(jnp.ones(3))
+        assert_same(got, jax.grad(lambda x: total(f(keys.x, x)))(jnp.ones(3)))
+
+
+def test_float0_goes_through() -> None:
+    zeros: Any = np.zeros((3,), jax.dtypes.float0)
+    for f in (lambda b: b, jax.jit(lambda b: b), lax.stop_gradient):
+        got = use(f)(Plain(zeros))
+        assert (got.shape, got.dtype) == ((3,), jax.dtypes.float0)
+
+
+# --- what was closed over, to JAX's own functions -----------------------------------------------
+
+CLOSED_OVER = low_rank(3, 3, seed=4)
+
+AS_PYTREES: dict[str, Any] = {
+    "scan": lambda v: lax.scan(lambda c, _: (-c, None), v, None, length=2)[0],
+    "while": lambda v: lax.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, -s[1]), (0, v))[1],
+    "fori": lambda v: lax.fori_loop(0, 2, lambda _, c: -c, v),
+    "cond": lambda v: lax.cond(jnp.bool_(True), lambda: v, lambda: jnp.ones((3, 3))),
+}
+
+
+@pytest.mark.parametrize("name", AS_PYTREES)
+def test_a_pytree_where_jax_wants_an_array_is_explained(name: str) -> None:
+    with pytest.raises(TypeError, match="pytree structure") as caught:
+        use(lambda w: AS_PYTREES[name](CLOSED_OVER))(low_rank())
+    note = "".join(caught.value.__notes__)
+    assert "a LowRank that was closed over, or made in the function, is a pytree" in note
+    assert "x = jnp.asarray(x)" in note
+
+
+def test_an_error_about_other_pytrees_is_left_as_it_is() -> None:
+    with pytest.raises(TypeError, match="pytree structure") as caught:
+        use(lambda w: lax.cond(jnp.bool_(True), lambda: w, lambda: (w, w)))(low_rank())
+    assert "closed over" not in "".join(getattr(caught.value, "__notes__", ()))
+
+
+@pytest.mark.parametrize("name", AS_PYTREES)
+def test_asarray_makes_one_array_of_what_was_closed_over(name: str) -> None:
+    got = use(lambda w: AS_PYTREES[name](jnp.asarray(CLOSED_OVER)))(low_rank())
+    assert_same(dense(got), dense(CLOSED_OVER))
+
+
+def test_what_asarray_made_one_array_is_mapped_and_differentiated_as_one() -> None:
+    def f(w: Any, v: Any) -> Any:
+        v = jnp.asarray(v)
+        rows = lax.scan(lambda c, row: (c, row * 2), 0, v)[1]
+        return jax.grad(lambda a: jnp.sum(a * a))(v), rows, jax.vmap(lambda row: row * 3)(v)
+
+    want = f(None, dense(CLOSED_OVER))
+    assert_same(dense(use(lambda w: f(w, CLOSED_OVER))(low_rank())), want)

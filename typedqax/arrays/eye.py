@@ -22,6 +22,8 @@ from typedqax._value import ArrayValue
 class Eye(ImplicitArray):
     """The identity of `size` rows: multiplying by it costs nothing.
 
+    Its zeros are symbolic: in a product with it, an infinity or NaN stays in its own entry.
+
     >>> import jax.numpy as jnp
     >>> import typedqax as tq
     >>> from typedqax.arrays import EYE, Eye

@@ -21,7 +21,7 @@ class Zeros(ImplicitArray):
     """An array of zeros: `Zeros(shape=(2, 3), dtype=jnp.float32)`.
 
     The zeros are symbolic: a product with them is zero whatever the other factor holds, infinity
-    and NaN included.
+    and NaN included, and a sum with them is the other operand, whose zeros keep their sign.
 
     >>> import jax.numpy as jnp
     >>> import typedqax as tq
