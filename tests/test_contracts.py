@@ -146,6 +146,26 @@ def test_unflatten_does_not_check() -> None:
     assert jax.tree.unflatten(tree, [f32(1), f32(2, 2), f32(3)]).b.shape == (3,)
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param(tq.use_implicit_args(lambda w: w.T), id="transform"),
+        pytest.param(jax.jit(tq.use_implicit_args(lambda w: w.T)), id="jit"),
+        pytest.param(lambda w: w.T, id="operator"),
+    ],
+)
+def test_a_field_that_was_assigned_is_checked_when_the_array_is_used(use: Any) -> None:
+    value = LoraMatrix(jnp.ones((3, 4)), jnp.ones((3, 2)), jnp.ones((4, 2)))
+    value.a = jnp.ones((3, 5))
+    with pytest.raises(tq.ContractError, match=r"axis r is 2 .*but 5 from a, axis 1"):
+        use(value)
+    value.a = jnp.ones((3, 2), jnp.int32)
+    with pytest.raises(tq.ContractError, match=r"a: dtype int32, expected Float\["):
+        use(value)
+    value.a, value.b = jnp.ones((3, 5)), jnp.ones((4, 5))
+    assert use(value).shape == (4, 3)
+
+
 def test_an_annotation_that_cannot_be_read_is_a_signature_error_at_first_use() -> None:
     class Bad(tq.ImplicitArray):
         x: Float[Array, "n +"]

@@ -126,6 +126,10 @@ class ImplicitArray(ImplicitValue, _Dataclass, ArrayMembers, ABC):
     dataclass, with or without the decorator. `use_implicit_args` lets functions take it in place of
     a dense array, and handlers say which primitives can do better than `materialize` first.
 
+    The fields are checked against their annotations when an instance is made, and again when it is
+    passed to a function under `use_implicit_args`, since they may have been assigned in between;
+    `dataclasses.replace` makes a changed copy.
+
     The shape and dtype are keyword arguments `shape=` and `dtype=` of each constructor, or class
     attributes `default_shape` and `default_dtype`, or what the methods `compute_shape` and
     `compute_dtype` give, or else those of `materialize()`, evaluated abstractly. Leaves may have

@@ -97,14 +97,18 @@ def checks_enabled() -> bool:
 # --- fields --------------------------------------------------------------------------------------
 
 
-def check_fields(value: ImplicitValue) -> None:
-    """The fields of a new implicit array against their annotations, axis names shared.
+def check_fields(value: ImplicitValue, *, new: bool = True) -> None:
+    """The fields of an implicit array against their annotations, axis names shared.
 
     Nothing is checked where a field holds no array: such a value is a tree of axes, specs or masks.
 
+    Args:
+        value: the array.
+        new: whether it is being made; one that exists may have lost axes, or been assigned fields.
+
     Raises:
         ContractError: a field is not what its annotation says, or two disagree about an axis.
-        ShapeError: the fields have different batch axes.
+        ShapeError: the fields have different batch axes, or an axis was taken from one that exists.
     """
     if not _enabled.get():
         return
@@ -132,7 +136,7 @@ def check_fields(value: ImplicitValue) -> None:
     described = [_describe_field(field) for _, field, _ in fields]
     layouts = field_layouts(cls)
     # With too few axes somewhere, there are none in front: the mismatch below says what is missing.
-    missing = any(
+    missing = new and any(
         len(operand.shape) < (layouts[name].rank or 0)
         for operand, (name, _, _) in zip(described, fields, strict=True)
     )

@@ -14,6 +14,7 @@ import jax
 
 from typedqax import _jax
 from typedqax._argument import Argument
+from typedqax._contracts import check_fields
 from typedqax._dispatch import Tables
 from typedqax._higher_order import RULES
 from typedqax._jax import Params, Primitive
@@ -179,6 +180,9 @@ def apply(
     if outer is not None and same:
         args, kwargs = jax.tree.unflatten(tree, map(outer.lift_made, leaves, arguments))
         return function(*args, **kwargs)
+    for leaf in leaves:
+        if is_value(leaf):
+            check_fields(leaf, new=False)
     run = Run(deciding_tables() if tables is None else tables, RULES)
     result, trace = _run(function, leaves, arguments, tree, run)
     if _jax.checks_leaks():
