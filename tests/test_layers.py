@@ -40,6 +40,7 @@ _rule
 _candidates
 _comparison
 _ranking
+_unsettled
 _table
 _findings
 _installed

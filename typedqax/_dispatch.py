@@ -13,7 +13,8 @@ from typedqax._errors import AmbiguityError
 from typedqax._installed import Installed, installed_now
 from typedqax._ranking import Ranking
 from typedqax._signature import Match, Operand
-from typedqax._table import Entry, HandlerTable, ambiguous_pair
+from typedqax._table import Entry, HandlerTable
+from typedqax._unsettled import ambiguous_pair
 
 # Beyond so many keys a cache starts anew: a program that comes this far has shapes without end.
 _MOST_CLASSES = 1_024

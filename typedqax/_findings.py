@@ -12,7 +12,8 @@ from typedqax._domains import COMMUTATIVE
 from typedqax._handler import Handler
 from typedqax._ranking import Ranking
 from typedqax._rule import Entry, Rule
-from typedqax._table import HandlerTable, findings_of
+from typedqax._table import HandlerTable
+from typedqax._unsettled import unsettled
 
 Severity: TypeAlias = Literal["error", "note"]
 
@@ -95,7 +96,7 @@ def _at(
 
 def _refusable(rankings: Mapping[str, Ranking]) -> Iterator[Finding]:
     """What one table would be refused for: between packages, or since a table was taken out."""
-    pairs, duplicates = findings_of(rankings.values())
+    pairs, duplicates = unsettled(rankings.values())
     places = {
         str(entry.handler.place): entry.handler
         for ranking in rankings.values()

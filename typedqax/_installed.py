@@ -18,10 +18,10 @@ from typedqax._table import (
     Part,
     Rule,
     current_rules,
-    findings_of,
     ranked,
     rules_of,
 )
+from typedqax._unsettled import unsettled
 from typedqax._value import ImplicitValue, dispatch_root
 
 
@@ -334,7 +334,7 @@ def _change(
     after = _assembled(tuple(holds))
     together = {rule for part in new for rule in rules_of(part)}
     wrong = [_refusable(ranking, together) for ranking in after.rankings.values()]
-    pairs, duplicates = findings_of(each for each in wrong if not each.sound)
+    pairs, duplicates = unsettled(each for each in wrong if not each.sound)
     if (pairs or duplicates) and not is_collecting():
         raise refusal(f"{refused} (nothing changed).", pairs, duplicates)
     if classes:
@@ -378,7 +378,7 @@ def _with_classes(now: Installed, classes: Sequence[type]) -> Installed:
         new = tuple(tie for tie in again.ties if (tie.first, tie.second) not in had)
         fresh.append(replace(again, ties=new, duplicates=(), idle=()))
         rankings[primitive] = again
-    pairs, _ = findings_of(fresh)
+    pairs, _ = unsettled(fresh)
     if pairs and not is_collecting():
         raise refusal(_joining_text(classes), pairs, ())
     return Installed(now.version + 1, now.holds, now.rules, rankings)
