@@ -24,6 +24,7 @@ _polynomial
 _dims
 _dtypes
 _signature
+_mismatch
 _ranks
 _equations
 _shapes

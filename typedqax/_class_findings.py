@@ -21,6 +21,7 @@ from typedqax._errors import TypedQaxError
 from typedqax._findings import Finding, Severity
 from typedqax._handler import bound_names
 from typedqax._hints import UnresolvedHintError, type_hints
+from typedqax._mismatch import mismatch
 from typedqax._origin import Place
 from typedqax._relations import inhabited
 from typedqax._signature import ArrayPattern, Dense, Operand, Parameter, Signature
@@ -224,7 +225,7 @@ def _contradiction(
     if whole.match((*operands, got)) is not None:
         return None
     names = [*(parameter.name for parameter in parameters), "the result"]
-    reason = in_terms_of(names, whole.mismatch((*operands, got)))
+    reason = in_terms_of(names, mismatch(whole, (*operands, got)))
     return f"gives {got} for {given}, and is annotated {result.text}: {reason}"
 
 

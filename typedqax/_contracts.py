@@ -42,6 +42,7 @@ from typedqax._errors import ContractError
 from typedqax._handler import Handler
 from typedqax._hints import UnresolvedHintError, type_hints
 from typedqax._jax import Params, Primitive
+from typedqax._mismatch import mismatch
 from typedqax._signature import (
     ArrayPattern,
     Dense,
@@ -205,7 +206,7 @@ def _match_fields(
         shown = ", ".join(f"{n}={_as_field(o)}" for n, o in zip(names, events, strict=True))
         raise ContractError(
             f"{cls.__name__}({shown}):",
-            in_terms_of(names, signature.mismatch(events)) + ".",
+            in_terms_of(names, mismatch(signature, events)) + ".",
             origins=[f"{name}: {patterns[0].text}" for name, _, patterns in fields],
         )
     return match

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from typedqax._dispatch import ANY_PRIMITIVE, Tables
+from typedqax._mismatch import mismatch
 from typedqax._signature import Operand
 from typedqax._table import Entry, HandlerTable, live_tables
 
@@ -51,7 +52,7 @@ def misses(tables: Tables, primitive: str, operands: Sequence[Operand]) -> list[
         for entry in ranking.entries:
             if entry.signature.match(operands) is None:
                 distance = _distance(entry, operands)
-                near.append((distance, len(near), Miss(entry, entry.signature.mismatch(operands))))
+                near.append((distance, len(near), Miss(entry, mismatch(entry.signature, operands))))
     return [*_each_rule_once(elsewhere), *(miss for _, _, miss in sorted(near, key=_nearness))]
 
 

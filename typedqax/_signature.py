@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
-from typedqax._dims import ANY_SHAPE, Axis, Bindings, Dims, Shape, match_shapes
+from typedqax._dims import ANY_SHAPE, Dims, Shape, match_shapes
 from typedqax._dtypes import ANY_DTYPE, DtypeSet, dtype_bit, short_name
 
 
@@ -152,7 +152,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class AxisOrigin:
     """Where an axis name got its size: the operand's index and the axis (first of a section)."""
 
     operand: int
@@ -177,15 +177,15 @@ class Match:
     swapped: bool = False
 
     @cached_property
-    def origins(self) -> Mapping[str, Origin]:
+    def origins(self) -> Mapping[str, AxisOrigin]:
         """Which operand and axis gave each name its size."""
-        found: dict[str, Origin] = {}
+        found: dict[str, AxisOrigin] = {}
         for want_plain in (True, False):
             for index, pattern in enumerate(self.patterns):
                 rank = len(self.operands[index].shape)
                 for name, axis, plain in _named_axes(pattern.dims, rank):
                     if plain == want_plain:
-                        found.setdefault(name, Origin(index, axis))
+                        found.setdefault(name, AxisOrigin(index, axis))
         return found
 
 
@@ -232,15 +232,6 @@ class Signature:
     def commutative(self) -> Signature:
         """The signature that accepts both orders of its two operands; its own order first."""
         return Signature(self.forms + self.mirrored().forms)
-
-    def mismatch(self, operands: Sequence[Operand]) -> str:
-        """The first constraint that fails in the alternative that comes nearest."""
-        best: tuple[int, str] = (-1, "it accepts no operands")
-        for form in self.forms:
-            for score, reason in _reasons(form, operands):
-                if score > best[0]:
-                    best = (score, reason)
-        return best[1]
 
     def conjunctions(self, arity: int) -> tuple[Conjunction, ...]:
         """Every choice of one alternative for each of so many operands."""
@@ -398,10 +389,10 @@ def _choices(form: Form, operands: Sequence[Operand]) -> Iterator[tuple[ArrayPat
         if not fitting:
             return
         per_operand.append(fitting)
-    yield from _consistent(per_operand)
+    yield from consistent(per_operand)
 
 
-def _consistent(
+def consistent(
     per_operand: Sequence[Sequence[ArrayPattern]],
 ) -> Iterator[tuple[ArrayPattern, ...]]:
     for chosen in itertools.product(*per_operand):
@@ -418,7 +409,7 @@ def _conjunctions(signature: Signature, arity: int) -> tuple[Conjunction, ...]:
     found: dict[Conjunction, None] = {}
     for form in signature.forms:
         if form.accepts_arity(arity):
-            for chosen in _consistent([p.alternatives for p in form.at(arity)]):
+            for chosen in consistent([p.alternatives for p in form.at(arity)]):
                 plain = tuple(replace(p, choices=()) if p.choices else p for p in chosen)
                 found.setdefault(plain)
     return merged(tuple(found))
@@ -455,89 +446,3 @@ def _join(a: Conjunction, b: Conjunction) -> Conjunction | None:
     else:
         return None
     return (*a[: differing[0]], new, *a[differing[0] + 1 :])
-
-
-def _reasons(form: Form, operands: Sequence[Operand]) -> Iterator[tuple[int, str]]:
-    """(how far it came, what failed) for each way to read the form."""
-    arity = len(operands)
-    if not form.accepts_arity(arity):
-        yield 0, f"{_count(form)} expected, got {arity}"
-        return
-    per_operand = [p.alternatives for p in form.at(arity)]
-    for chosen in itertools.islice(_consistent(per_operand), 64):
-        yield _first_failure(chosen, operands)
-
-
-def _count(form: Form) -> str:
-    most = len(form.parameters)
-    if form.rest is not None:
-        return f"{form.least} or more operands"
-    text = str(most) if most == form.least else f"{form.least} to {most}"
-    return f"{text} operand{'s' if most != 1 else ''}"
-
-
-def _first_failure(chosen: Sequence[ArrayPattern], operands: Sequence[Operand]) -> tuple[int, str]:
-    for index, (pattern, operand) in enumerate(zip(chosen, operands, strict=True)):
-        score = 1 + index
-        if pattern.classes.isdisjoint(operand.cls.__mro__):
-            wanted = " or ".join(sorted(map(shown_class, pattern.classes)))
-            return score, f"operand {index + 1}: {shown_class(operand.cls)}, expected {wanted}"
-    base = 1 + len(operands)
-    for index, (pattern, operand) in enumerate(zip(chosen, operands, strict=True)):
-        if not pattern.accepts_kind(operand):
-            wanted = pattern.text or "another dtype"
-            return base + index, f"operand {index + 1}: dtype {operand.dtype}, expected {wanted}"
-    base += len(operands)
-    for index, (pattern, operand) in enumerate(zip(chosen, operands, strict=True)):
-        rank, dims = len(operand.shape), pattern.dims
-        if rank < dims.fixed or (dims.section is None and rank > dims.fixed):
-            more = " or more" if dims.section is not None else ""
-            return (
-                base + index,
-                f"operand {index + 1}: rank {rank}, expected {dims.fixed}{more}",
-            )
-    return base + len(operands), _shape_failure(chosen, operands)
-
-
-def _shape_failure(chosen: Sequence[ArrayPattern], operands: Sequence[Operand]) -> str:
-    bound: Bindings = {}
-    origins: dict[str, str] = {}
-    for index, (pattern, operand) in enumerate(zip(chosen, operands, strict=True)):
-        shape, dims = operand.shape, pattern.dims
-        for position, wanted in dims.plain:
-            here = f"operand {index + 1}, axis {position % len(shape)}"
-            size = shape[position]
-            if isinstance(wanted, str):
-                known = bound.setdefault(wanted, size)
-                if known != size:
-                    return f"axis {wanted} is {size} ({here}), but {known} from {origins[wanted]}"
-                origins.setdefault(wanted, here)
-            elif wanted != size:
-                return f"{here}: size {size}, expected {wanted}"
-        section = dims.section
-        if section is not None and section.name is not None and not section.broadcast:
-            name = "*" + section.name
-            part = shape[len(dims.left) : len(shape) - len(dims.right)]
-            known = bound.setdefault(name, part)
-            if known != part:
-                return (
-                    f"axes {name} are {_sizes(part)} (operand {index + 1}), "
-                    f"but {_sizes(known)} from {origins[name]}"
-                )
-            origins.setdefault(name, f"operand {index + 1}")
-    for index, (pattern, operand) in enumerate(zip(chosen, operands, strict=True)):
-        shape, dims = operand.shape, pattern.dims
-        for position, axis in dims.deferred:
-            known = {name: size for name, size in bound.items() if name[0] != "*"}
-            only = [Dims((axis,)), Dims(tuple(map(Axis, known)))]
-            if match_shapes(only, [(shape[position],), tuple(known.values())]) is None:
-                here = f"operand {index + 1}, axis {position % len(shape)}"
-                return f"{here}: size {shape[position]} does not fit {axis}"
-    parts = ", ".join(
-        f"{_sizes(o.shape)} for {p.dims}" for p, o in zip(chosen, operands, strict=True)
-    )
-    return f"the shapes do not fit together: {parts}"
-
-
-def _sizes(shape: Shape) -> str:
-    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
