@@ -29,6 +29,7 @@ _ranks
 _equations
 _shapes
 _relations
+_meet
 _domains
 _hints
 _annotations

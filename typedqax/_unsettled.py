@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from typedqax._domains import COMMUTATIVE
 from typedqax._errors import AmbiguousPair, Duplicate
+from typedqax._meet import meet
 from typedqax._ranking import Pair, Ranking, Tie
-from typedqax._relations import meet
 from typedqax._rule import Entry, Rule
 from typedqax._signature import Dense
 from typedqax._value import ImplicitValue
