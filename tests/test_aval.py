@@ -24,7 +24,8 @@ from tests.implicit_world import (
     numbers,
     transformed,
 )
-from typedqax._aval import aval_of, batch_shape, batched_fields, derive, describe, field_layouts
+from typedqax._aval import aval_of, batch_shape, batched_fields, derive, describe
+from typedqax._fields import field_layouts
 from typedqax._signature import Dense, Operand
 
 cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())

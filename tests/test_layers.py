@@ -35,6 +35,7 @@ _hints
 _annotations
 _origin
 _written
+_fields
 _aval
 _argument
 _handler

@@ -17,7 +17,7 @@ from jax.typing import DTypeLike
 from typing_extensions import TypedDict, TypeIs, Unpack, dataclass_transform
 
 from typedqax import _jax
-from typedqax._aval import aval_of, batch_shape, class_error, field_error, no_leaf_problem
+from typedqax._aval import aval_of, batch_shape
 from typedqax._collecting import refuse
 from typedqax._construction import (
     DtypeProperty,
@@ -27,6 +27,7 @@ from typedqax._construction import (
     initialize,
 )
 from typedqax._errors import Problem, TypedQaxError
+from typedqax._fields import class_error, field_error, no_leaf_problem
 from typedqax._installed import recheck_class
 from typedqax._materialization import Policy
 from typedqax._members import ArrayMembers

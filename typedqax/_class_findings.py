@@ -13,11 +13,12 @@ import jax
 import numpy as np
 
 from typedqax._annotations import AnnotationError, ResultPattern, result_patterns
-from typedqax._aval import FieldLayout, describe, is_array_like, read_fields
+from typedqax._aval import describe, is_array_like
 from typedqax._contracts import in_terms_of
 from typedqax._dims import Axis
 from typedqax._dtypes import dtype_bit
 from typedqax._errors import TypedQaxError
+from typedqax._fields import FieldLayout, read_fields
 from typedqax._findings import Finding, Severity
 from typedqax._handler import bound_names
 from typedqax._hints import UnresolvedHintError, type_hints

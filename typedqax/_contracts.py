@@ -32,13 +32,13 @@ from typedqax._aval import (
     aval_of,
     batch_shape,
     describe,
-    field_layouts,
     fields_key,
     is_array_like,
 )
 from typedqax._declined import Declined
 from typedqax._dispatch import Candidate
 from typedqax._errors import ContractError
+from typedqax._fields import field_layouts
 from typedqax._handler import Handler
 from typedqax._hints import UnresolvedHintError, type_hints
 from typedqax._jax import Params, Primitive

@@ -20,7 +20,8 @@ from jax.lax import GatherDimensionNumbers, GatherScatterMode
 from jax.tree_util import PyTreeDef
 
 from typedqax import _jax
-from typedqax._aval import aval_of, batch_shape, batched_fields, field_layouts, is_array_like
+from typedqax._aval import aval_of, batch_shape, batched_fields, is_array_like
+from typedqax._fields import field_layouts
 from typedqax._trace import Call, PrimitiveRule
 from typedqax._value import child_values, is_value
 

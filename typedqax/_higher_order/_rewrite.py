@@ -11,8 +11,9 @@ from jax.tree_util import PyTreeDef
 
 from typedqax import _jax
 from typedqax._argument import Argument
-from typedqax._aval import aval_of, field_layouts, is_array_like
+from typedqax._aval import aval_of, is_array_like
 from typedqax._contracts import checks_enabled
+from typedqax._fields import field_layouts
 from typedqax._installed import installed_version
 from typedqax._jax import ClosedJaxpr, Jaxpr
 from typedqax._materialization import Materialization, policy_key
