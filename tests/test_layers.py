@@ -33,6 +33,7 @@ _meet
 _domains
 _hints
 _annotations
+_instantiation
 _origin
 _written
 _fields

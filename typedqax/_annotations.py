@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
@@ -17,9 +17,9 @@ from jax.core import Tracer
 from jaxtyping import AbstractArray, AbstractDtype, Shaped
 
 from typedqax._declined import Declined
-from typedqax._dims import ANY_SHAPE, AnnotationError, Dims, parse_dims
+from typedqax._dims import ANY_SHAPE, AnnotationError, parse_dims
 from typedqax._dtypes import ANY_DTYPE, DtypeSet, dtype_set
-from typedqax._polynomial import Polynomial, names_of
+from typedqax._polynomial import names_of
 from typedqax._signature import ArrayPattern, Dense, Form, Parameter, Predicate, Signature
 from typedqax._value import ArrayValue, ImplicitValue, dispatch_root
 
@@ -28,8 +28,6 @@ __all__ = [
     "ResultPattern",
     "event_rank",
     "field_patterns",
-    "instantiate",
-    "instantiated_axes",
     "no_leaf",
     "operand_patterns",
     "result_patterns",
@@ -45,28 +43,6 @@ _UNIONS = (Union, types.UnionType)
 
 ParameterFacts: TypeAlias = tuple[str, object, int, bool]
 """Name, annotation (resolved), kind (of `inspect.Parameter`), and whether it has a default."""
-
-
-class DenseValue(type):
-    """The metaclass behind the check of a dense operand."""
-
-    def __instancecheck__(cls, value: object) -> bool:
-        return not isinstance(value, ImplicitValue) and hasattr(value, "dtype")
-
-
-class AnyDense(metaclass=DenseValue):
-    """Any array that is not implicit: jax's, numpy's, or one of JAX's typed literals."""
-
-
-class EitherValue(type):
-    """The metaclass behind the check of an operand that may be dense or implicit."""
-
-    def __instancecheck__(cls, value: object) -> bool:
-        return hasattr(value, "dtype") and hasattr(value, "shape")
-
-
-class AnyValue(metaclass=EitherValue):
-    """Any array, dense or implicit."""
 
 
 # --- one annotation -------------------------------------------------------------------------
@@ -416,61 +392,6 @@ def _container_items(
     if get_origin(annotation) is tuple and not (len(arguments) == 2 and arguments[1] is ...):
         return tuple(_patterns(a, _BOTH) for a in arguments if a != ()), False
     return (_patterns(arguments[0], _BOTH),), True
-
-
-# --- checks ---------------------------------------------------------------------------------
-
-
-def instantiate(pattern: ArrayPattern, bindings: Mapping[str, Any]) -> Any:
-    """An annotation for a type checker: the pattern with the sizes bound in place of names.
-
-    Names that are not bound become `_`, sections that are not bound or only broadcast `...`.
-    """
-    classes = tuple(
-        _checked_class(cls) for cls in sorted(pattern.classes, key=lambda c: c.__name__)
-    )
-    array: Any = AnyValue if pattern.classes == _BOTH else Union[classes]  # noqa: UP007  # built at run time
-    hint: Any = array
-    if pattern.dtypes != ANY_DTYPE or not pattern.dims.is_free:
-        dtype: Any = Shaped
-        source = pattern.source
-        if isinstance(source, type) and issubclass(source, AbstractArray):
-            dtype = source.dtype
-            if dtype.dtypes != source.dtypes:
-                dtype = type(dtype.__name__, (AbstractDtype,), {"dtypes": source.dtypes})
-        hint = dtype[array, " ".join(instantiated_axes(pattern.dims, bindings))]
-    return Annotated[(hint, *pattern.predicates)] if pattern.predicates else hint
-
-
-def _checked_class(cls: type) -> type:
-    return AnyDense if cls is Dense else cls
-
-
-def instantiated_axes(dims: Dims, bindings: Mapping[str, Any]) -> list[str]:
-    """The axes of `dims` as `instantiate` writes them, one text each."""
-    parts = [_one_size(axis, bindings) for axis in dims.left]
-    section = dims.section
-    if section is not None:
-        sizes = bindings.get(f"*{section.name}")
-        if section.broadcast or sizes is None:
-            parts.append("...")
-        else:
-            parts.extend(map(str, sizes))
-    return parts + [_one_size(axis, bindings) for axis in dims.right]
-
-
-def _one_size(axis: Any, bindings: Mapping[str, Any]) -> str:
-    size = axis.size
-    try:
-        if isinstance(size, str):
-            size = bindings[size]
-        elif isinstance(size, Polynomial):
-            size = size.evaluate(bindings)
-    except (KeyError, ZeroDivisionError):
-        return "_"
-    if size is None:
-        return "_"
-    return f"#{size}" if axis.broadcast else str(size)
 
 
 # --- fields ---------------------------------------------------------------------------------

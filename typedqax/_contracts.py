@@ -24,8 +24,6 @@ from typedqax import _jax
 from typedqax._annotations import (
     AnnotationError,
     ResultPattern,
-    instantiate,
-    instantiated_axes,
     result_patterns,
 )
 from typedqax._aval import (
@@ -41,6 +39,7 @@ from typedqax._errors import ContractError
 from typedqax._fields import field_layouts
 from typedqax._handler import Handler
 from typedqax._hints import UnresolvedHintError, type_hints
+from typedqax._instantiation import instantiate, instantiated_axes
 from typedqax._jax import Params, Primitive
 from typedqax._mismatch import mismatch
 from typedqax._signature import (
