@@ -109,7 +109,7 @@ class _Fields:
     def _of_materialize(self, witness: tuple[Operand, ...]) -> Iterator[Finding]:
         """What is wrong with `materialize`, given operands that fit the fields."""
         cls, parameters = self.cls, self.parameters
-        function: Any = cls.materialize  # type: ignore[attr-defined]  # of ImplicitArray
+        function = inspect.getattr_static(cls, "materialize")
         code = getattr(inspect.unwrap(function), "__code__", None)
         place = WrittenClass.of(cls).place()
         if code is not None:

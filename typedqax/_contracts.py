@@ -6,6 +6,7 @@ dtype and shape. Which handler runs never depends on a contract.
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -291,7 +292,7 @@ def check_materialized(value: ImplicitValue, dense: Any) -> None:
 
 def _materialize_result(cls: type[ImplicitValue]) -> ResultPattern | None:
     if "_materialize_result" not in cls.__dict__:
-        function = cls.materialize  # type: ignore[attr-defined]  # every subclass has it
+        function = inspect.getattr_static(cls, "materialize")
         try:
             annotation = type_hints(function).get("return", Any)
             found = result_patterns(annotation)

@@ -34,7 +34,7 @@ class _Equation:
     results: list[Any] | None = None
 
 
-class DryTracer(Tracer):  # type: ignore[type-arg]  # generic over traces in new JAX only
+class DryTracer(_jax.AnyTracer):
     """An array of a dry run: its numbers are not computed unless Python asks for them."""
 
     __slots__ = ("equation", "index", "inner", "unknown")
@@ -84,13 +84,13 @@ class DryTracer(Tracer):  # type: ignore[type-arg]  # generic over traces in new
         value = self.to_concrete_value()
         if value is not None:
             return float(value)
-        return super().__float__()  # type: ignore[no-untyped-call,no-any-return]  # in JAX; raises
+        return float(_jax.Tracer.__float__(self))  # raises
 
     def __complex__(self) -> complex:
         value = self.to_concrete_value()
         if value is not None:
             return complex(value)
-        return super().__complex__()  # type: ignore[no-untyped-call,no-any-return]  # the same
+        return complex(_jax.Tracer.__complex__(self))  # the same
 
     def __format__(self, spec: str) -> str:
         value = self.to_concrete_value() if spec else None
@@ -120,7 +120,7 @@ class DryTrace(_jax.Trace):
     __slots__ = ("asked", "parent")
 
     def __init__(self, parent: Trace) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # untyped in JAX
+        _jax.Trace.__init__(self)
         self.requires_low = False  # as the trace of a transform: primitives are seen as they are
         self.parent = parent
         self.asked: DryTracer | None = None

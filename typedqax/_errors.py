@@ -86,8 +86,10 @@ class SignatureError(TypedQaxError, TypeError):
         self, handler: str, place: str, problems: Sequence[Problem], role: str = "a handler"
     ) -> None:
         super().__init__(handler, place, problems, role)
-        self.handler, self.place, self.problems = handler, place, tuple(problems)
-        self.role = role
+        self.handler: str = handler
+        self.place: str = place
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        self.role: str = role
 
     def __str__(self) -> str:
         lead = f"`{self.handler}` ({self.place}) cannot be {self.role}"
@@ -295,7 +297,9 @@ class RefusedTableError(TypedQaxError, TypeError):
         duplicates: Sequence[Duplicate] = (),
     ) -> None:
         super().__init__(subject, pairs, duplicates)
-        self.subject, self.pairs, self.duplicates = subject, tuple(pairs), tuple(duplicates)
+        self.subject: str = subject
+        self.pairs: tuple[AmbiguousPair, ...] = tuple(pairs)
+        self.duplicates: tuple[Duplicate, ...] = tuple(duplicates)
 
     def __str__(self) -> str:
         findings: list[AmbiguousPair | Duplicate] = [*self.duplicates, *self.pairs]
@@ -358,8 +362,10 @@ class ContractError(TypedQaxError, TypeError):
         self, subject: str, problem: str, *, origins: Sequence[str] = (), advice: str = ""
     ) -> None:
         super().__init__(subject, problem, origins, advice)
-        self.subject, self.problem = subject, problem
-        self.origins, self.advice = tuple(origins), advice
+        self.subject: str = subject
+        self.problem: str = problem
+        self.origins: tuple[str, ...] = tuple(origins)
+        self.advice: str = advice
 
     def __str__(self) -> str:
         lines = [f"{self.subject} {self.problem}"]
@@ -435,7 +441,8 @@ class UninitializedAval(TypedQaxError, AttributeError):
     """
 
     def __init__(self, owner: str, reason: str) -> None:
-        self.owner, self.reason = owner, reason
+        self.owner: str = owner
+        self.reason: str = reason
         super().__init__(
             f"the shape and dtype of {owner} are not known: none were given, and {reason}. "
             f"Give them in one of these ways: {owner}(..., shape=..., dtype=...); "

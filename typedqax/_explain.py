@@ -82,8 +82,9 @@ class Line:
         if self.backward:
             notes.append(self.backward)
         if self.arguments:
-            more = f" and {len(self.arguments) - 1} more" if len(self.arguments) > 1 else ""
-            notes.append(f"from the argument {self.arguments[0]}{more}")
+            first, *others = self.arguments
+            more = f" and {len(others)} more" if others else ""
+            notes.append(f"from the argument {first}{more}")
         if self.remedy:
             notes.append(f"no handler could help: {self.remedy}")
         return tuple(notes)
@@ -498,7 +499,7 @@ def _where_html(line: Line) -> str:
 # --- explain -------------------------------------------------------------------------------------
 
 
-def explain(function: Callable[P, Any], /) -> Callable[P, Explanation]:
+def explain(function: Callable[P, object], /) -> Callable[P, Explanation]:
     """A function that takes what `function` does and tells what the run does with implicit arrays.
 
     Nothing is computed: arguments of more than 1024 elements and `jax.ShapeDtypeStruct`s have no

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -54,6 +54,11 @@ UNSPECIFIED: Any = _named_sharding.UNSPECIFIED
 
 CONCRETE_ARRAY: type = _array.ArrayImpl
 """The one class of arrays that are no tracers."""
+
+if TYPE_CHECKING:
+    AnyTracer: TypeAlias = Tracer[Any]  # generic over traces in new JAX only
+else:
+    AnyTracer = Tracer
 
 Params: TypeAlias = Mapping[str, Any]
 SourceInfo: TypeAlias = source_info_util.SourceInfo
@@ -223,8 +228,8 @@ def carrying(item: object) -> AbstractContextManager[None]:
     in force again when the equation is evaluated, differentiated, batched or transposed.
     """
     names = source_info_util.current().name_stack
-    marked = type(names)((*names.stack, _Mark(item)))  # type: ignore[arg-type]  # it has `wrap`
-    return source_info_util.set_name_stack(marked)
+    stack: Any = (*names.stack, _Mark(item))  # it has `wrap`, which is all that is asked for
+    return source_info_util.set_name_stack(type(names)(stack))
 
 
 def carried() -> object:

@@ -53,6 +53,7 @@ class HasName(Protocol):
     @property
     def name(self) -> str:
         """The name of the primitive."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,17 +96,17 @@ class Rule:
         commutative: bool = False,
         replace: bool = False,
     ) -> None:
-        self.handler = handler
-        self.targets = targets
-        self.precedence = precedence
-        self.commutative = commutative
-        self.replace = replace
+        self.handler: Handler = handler
+        self.targets: tuple[Target, ...] = targets
+        self.precedence: int = precedence
+        self.commutative: bool = commutative
+        self.replace: bool = replace
         signature = handler.signature
-        self.signature = signature.commutative() if commutative else signature
-        self.looks = tuple(
+        self.signature: Signature = signature.commutative() if commutative else signature
+        self.looks: tuple[frozenset[str], ...] = tuple(
             self.signature.looks_at(place) for place in range(self.signature.fixed_arity + 1)
         )
-        self.entries = tuple(
+        self.entries: tuple[Entry, ...] = tuple(
             Entry(self, target, primitive_domain(target.name, target.arity)) for target in targets
         )
 

@@ -148,7 +148,7 @@ def _key_of(event: Materialization) -> object:
     return event.cls, event.primitive, frame and (frame.file, frame.line)
 
 
-class ImplicitTracer(Tracer):  # type: ignore[type-arg]  # generic over traces in new JAX only
+class ImplicitTracer(_jax.AnyTracer):
     """An implicit array inside a function that runs under the transform."""
 
     __slots__ = ("argument", "value")
@@ -180,7 +180,7 @@ class ImplicitTracer(Tracer):  # type: ignore[type-arg]  # generic over traces i
             if name in cls.__dict__ and not name.startswith("__"):
                 found = cls.__dict__[name]
                 return found.__get__(self, type(value)) if hasattr(found, "__get__") else found
-        return super().__getattr__(name)  # type: ignore[no-untyped-call]  # untyped in JAX
+        return Tracer.__getattr__(self, name)
 
     def full_lower(self) -> Any:
         """This tracer: JAX asks before it says that one has leaked."""
@@ -202,7 +202,7 @@ class ImplicitTrace(_jax.Trace):
     __slots__ = ("callers", "parent", "run", "tag")
 
     def __init__(self, parent: Trace, run: Run, callers: Callers = ()) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # untyped in JAX
+        _jax.Trace.__init__(self)
         # The base sets True: high-level primitives would then be expanded before the parent sees
         # them, and lose their custom rules.
         self.requires_low = False

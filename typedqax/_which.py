@@ -134,7 +134,11 @@ class Which:
 
 
 def which(
-    op: _HasName | str, /, *operands: Any, handlers: HandlerTable | None = None, **params: Any
+    op: _HasName | str,
+    /,
+    *operands: object,
+    handlers: HandlerTable | None = None,
+    **params: object,
 ) -> Which:
     """The handler that `op` would run on these operands, and how every other one stands to it.
 

@@ -62,7 +62,7 @@ def check_handlers(
     examples: Iterable[A],
     *,
     handlers: HandlerTable | None = None,
-    calls: Sequence[Callable[[A], Any]] = (),
+    calls: Sequence[Callable[[A], object]] = (),
     skip: Sequence[str] = (),
     tolerance: float | None = None,
     reach_all: bool = False,

@@ -15,7 +15,7 @@ from typedqax._higher_order._rewrite import leaves_of, rebuild, slots_of
 from typedqax._jax import Frame, Primitive, WrappedFun
 from typedqax._trace import ImplicitTrace
 
-_registry: dict[object, object] = {}
+_registry: dict[str | tuple[str, type[Warning], int], int] = {}
 """What Python's own filters have shown: the `__warningregistry__` of these warnings."""
 
 
@@ -57,7 +57,7 @@ def _saying(about: str, applied: Frame | None, leaves: list[Any]) -> list[Any]:
             CustomRuleWarning,
             filename="<unknown>" if frame is None else frame.file,
             lineno=0 if frame is None else frame.line,
-            registry=_registry,  # type: ignore[arg-type]  # a dict of Python's own making
+            registry=_registry,
         )
         return primals[0], tangents[0]
 

@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 from jax.lax import DotDimensionNumbers
+from jax.typing import ArrayLike
 from jaxtyping import Bool, Integer, Shaped
 
 from typedqax import ops
@@ -44,7 +45,7 @@ class MaskedArray(ImplicitArray, materialization="error"):
         """The values, and zero where an entry is missing."""
         return self.filled(0)
 
-    def filled(self, fill: Any) -> Array:
+    def filled(self, fill: ArrayLike) -> Array:
         """The values, and `fill` where an entry is missing."""
         return jnp.where(self.mask, self.value, jnp.asarray(fill, self.value.dtype))
 

@@ -80,13 +80,12 @@ __all__ = [
 __all__ += _generated.__all__
 
 # What is generated is of the newest JAX that the library knows; an older one has less.
-_generated_ops: Final = {
-    name: op for name in _generated.__all__ if isinstance(op := getattr(_generated, name), AnyOp)
-}
+_generated_ops: Final = {name: op for name, op in vars(_generated).items() if isinstance(op, AnyOp)}
 _absent: Final = {name: op for name, op in _generated_ops.items() if not op.is_in_jax}
-for _name in _absent:
-    __all__.remove(_name)
-    del globals()[_name]
+if not TYPE_CHECKING:
+    for _name in _absent:
+        __all__.remove(_name)
+        del globals()[_name]
 
 _listed: Final = tuple(op for name, op in _generated_ops.items() if name not in _absent)
 _by_attribute: Final = {op.attribute: op for op in _listed}

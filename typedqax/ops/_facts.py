@@ -1,7 +1,8 @@
 """Facts about primitives that the generator cannot read from JAX: kept by hand.
 
-Types are what JAX gives a handler, as narrow as that; a handler may of course annotate wider. They
-are tested against values that JAX really gives.
+Types are what JAX gives a handler, as narrow as that; a handler may of course annotate wider. What
+JAX keeps to itself is an `object`, to be passed on. They are tested against values that JAX really
+gives.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ _PRECISION: Final = (
     " | lax.DotAlgorithm | lax.DotAlgorithmPreset | None"
 )
 _GROUPS: Final = "tuple[tuple[int, ...], ...] | None"
+_TREE: Final = "PyTreeDef"
 _AXIS_NAMES: Final = "tuple[Hashable, ...]"
 _PAIRS: Final = "tuple[tuple[int, int], ...]"
 
@@ -27,24 +29,23 @@ TYPES: Final[dict[str, str]] = {
     "cond_jaxpr": "ClosedJaxpr",
     "dst_sharding": "jax.sharding.Sharding",
     "layout": "Layout | None",
-    "out_dtype": "np.dtype[Any] | None",
+    "out_dtype": "np.dtype | None",
     "out_sharding": _SHARDING,
     "padding": _PAIRS,
     "precision": _PRECISION,
-    "preferred_element_type": "np.dtype[Any] | None",
+    "preferred_element_type": "np.dtype | None",
     "result_avals": "tuple[ShapedArray, ...]",
     "select_prim": "Primitive",
     "sharding": _SHARDING,
     "strides": "tuple[int, ...] | None",
-    "tree": "Any",
-    "update_consts": "tuple[Any, ...]",
+    "tree": _TREE,
+    "update_consts": "tuple[object, ...]",
     "update_jaxpr": "Jaxpr | None",
     "vmap_method": "str | None",
 }
 
 # Types of one op's params, where the name alone does not tell.
 OP_TYPES: Final[dict[str, dict[str, str]]] = {
-    "addupdate": {"tree": "Any"},
     "all_gather": {"axis_name": _AXIS_NAMES},
     "all_gather_invariant": {
         "all_gather_dimension": "int",
@@ -55,11 +56,11 @@ OP_TYPES: Final[dict[str, dict[str, str]]] = {
     "all_to_all": {"axis_name": "Hashable"},
     "axis_index": {"axis_name": "Hashable"},
     "call_exported": {"exported": "jax.export.Exported"},
-    "check": {"debug": "bool"},
+    "check": {"debug": "bool", "err_tree": _TREE},
     "cond": {"branches": "tuple[ClosedJaxpr, ...]"},
     "conv_general_dilated": {"dimension_numbers": "lax.ConvDimensionNumbers"},
     "composite": {
-        "attributes": "tuple[tuple[str, Any], ...]",
+        "attributes": "tuple[tuple[str, object], ...]",
         "jaxpr": "ClosedJaxpr",
         "name": "str",
         "version": "int",
@@ -70,22 +71,21 @@ OP_TYPES: Final[dict[str, dict[str, str]]] = {
         "out_avals": "list[ShapedArray]",
         "symbolic_zeros": "bool",
     },
-    "debug_callback": {"callback": "Callable[..., Any]"},
-    "debug_print": {"in_tree": "Any", "static_args": "tuple[Any, ...]"},
+    "debug_callback": {"callback": "Callable[..., object]"},
+    "debug_print": {"in_tree": _TREE, "static_args": "tuple[object, ...]"},
     "dot_general": {
         "dimension_numbers": (
             "tuple[tuple[tuple[int, ...], tuple[int, ...]],"
             " tuple[tuple[int, ...], tuple[int, ...]]]"
         )
     },
-    "device_put": dict.fromkeys(("copy_semantics", "devices", "srcs"), "tuple[Any, ...]"),
+    "device_put": dict.fromkeys(("copy_semantics", "devices", "srcs"), "tuple[object, ...]"),
     "eig": {"implementation": "lax.linalg.EigImplementation | None"},
     "eigh": {
         "algorithm": "lax.linalg.EighImplementation | None",
         "subset_by_index": "tuple[int, int] | None",
     },
-    "empty2": {"memory_space": "Any"},
-    "empty": {"dtype": "np.dtype[Any]"},
+    "empty": {"dtype": "np.dtype"},
     "ffi_call": {
         "custom_call_api_version": "int",
         "has_side_effect": "bool",
@@ -98,22 +98,22 @@ OP_TYPES: Final[dict[str, dict[str, str]]] = {
         "mode": "lax.GatherScatterMode",
     },
     "geqp3": {"use_magma": "bool | None"},
-    "inspect_sharding": {"callback": "Callable[..., Any]"},
-    "io_callback": {"callback": "Callable[..., Any]"},
+    "inspect_sharding": {"callback": "Callable[..., object]"},
+    "io_callback": {"callback": "Callable[..., object]"},
     "jit": {
-        "compiler_options_kvs": "tuple[tuple[str, Any], ...]",
+        "compiler_options_kvs": "tuple[tuple[str, object], ...]",
         "ctx_mesh": "jax.sharding.Mesh | jax.sharding.AbstractMesh",
         "donated_invars": "tuple[bool, ...]",
         "jaxpr": "ClosedJaxpr",
         **dict.fromkeys(
-            ("in_layouts", "in_shardings", "out_layouts", "out_shardings"), "tuple[Any, ...]"
+            ("in_layouts", "in_shardings", "out_layouts", "out_shardings"), "tuple[object, ...]"
         ),
     },
     "linear_call": {
         "callee": "ClosedJaxpr",
         "num_callee_consts": "int",
         "num_res": "int",
-        "transpose_thunk": "Callable[..., Any]",
+        "transpose_thunk": "Callable[..., object]",
     },
     "lu_pivots_to_permutation": {"permutation_size": "int"},
     "new_ref": {"kind": "str | None"},
@@ -123,7 +123,7 @@ OP_TYPES: Final[dict[str, dict[str, str]]] = {
     "ppermute": {"axis_name": _AXIS_NAMES, "perm": _PAIRS},
     "psum": {"axes": _AXIS_NAMES},
     "psum_invariant": {"axes": _AXIS_NAMES},
-    "pure_callback": {"callback": "Callable[..., Any]"},
+    "pure_callback": {"callback": "Callable[..., object]"},
     "pvary": {"axes": _AXIS_NAMES},
     "pad": {"padding_config": "tuple[tuple[int, int, int], ...]"},
     "qr": {"use_magma": "bool | None"},
@@ -132,10 +132,10 @@ OP_TYPES: Final[dict[str, dict[str, str]]] = {
         "group_offset": "Array | None",
         "ragged_dot_dimension_numbers": "lax.RaggedDotDimensionNumbers",
     },
-    "reduce": {"computation": "Callable[..., Any]", "jaxpr": "ClosedJaxpr"},
+    "reduce": {"computation": "Callable[..., object]", "jaxpr": "ClosedJaxpr"},
     "reduce_scatter": {"axis_name": _AXIS_NAMES},
-    "reduce_window": {"consts": "tuple[Any, ...]", "jaxpr": "Jaxpr"},
-    "remat": {"jaxpr": "Jaxpr", "policy": "Callable[..., Any] | None"},
+    "reduce_window": {"consts": "tuple[object, ...]", "jaxpr": "Jaxpr"},
+    "remat": {"jaxpr": "Jaxpr", "policy": "Callable[..., object] | None"},
     "reshape": {"dimensions": "tuple[int, ...] | None"},
     "rng_bit_generator": {"algorithm": "lax.RandomAlgorithm"},
     "round": {"rounding_method": "lax.RoundingMethod"},
@@ -145,15 +145,15 @@ OP_TYPES: Final[dict[str, dict[str, str]]] = {
         "which_linear": "tuple[bool, ...]",
     },
     "scan": {"jaxpr": "ClosedJaxpr"},
-    "schur": {"select_callable": "Callable[..., Any] | None"},
+    "schur": {"select_callable": "Callable[..., object] | None"},
     "select_and_gather_add": dict.fromkeys(
         ("base_dilation", "window_dilation", "window_dimensions", "window_strides"),
         "tuple[int, ...]",
     ),
     "select_and_scatter": {
-        "scatter_consts": "tuple[Any, ...]",
+        "scatter_consts": "tuple[object, ...]",
         "scatter_jaxpr": "Jaxpr",
-        "select_consts": "tuple[Any, ...]",
+        "select_consts": "tuple[object, ...]",
         "select_jaxpr": "Jaxpr",
         "window_dimensions": "tuple[int, ...]",
         "window_strides": "tuple[int, ...]",
@@ -230,23 +230,23 @@ EQUATION_PARAMS: Final[dict[str, dict[str, str]]] = {
     "closed_call": {"call_jaxpr": "ClosedJaxpr"},
     "custom_jvp_call": {
         "call_jaxpr": "ClosedJaxpr",
-        "jvp_jaxpr_fun": "Any",
+        "jvp_jaxpr_fun": "object",
         "num_consts": "int",
         "symbolic_zeros": "bool",
     },
     "custom_vjp_call": {
-        "bwd": "Any",
+        "bwd": "object",
         "call_jaxpr": "ClosedJaxpr",
-        "fwd_jaxpr_thunk": "Any",
+        "fwd_jaxpr_thunk": "object",
         "num_consts": "int",
-        "out_trees": "Callable[[], Any]",
+        "out_trees": "Callable[[], object]",
         "symbolic_zeros": "bool",
     },
     "custom_vmap_call": {
         "call": "ClosedJaxpr",
-        "in_tree": "Any",
-        "out_tree": "Any",
-        "rule": "Any",
+        "in_tree": _TREE,
+        "out_tree": _TREE,
+        "rule": "object",
     },
     "shard_map": {
         "check_vma": "bool",

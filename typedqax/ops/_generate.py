@@ -285,18 +285,18 @@ def _params(attribute: str, calls: list[Call], seen: Mapping[str, list[str]]) ->
 
 
 def corpus_type(kinds: list[str]) -> str:
-    """The type of values that were described so; Any where that cannot be written."""
+    """The type of values that were described so; object where that cannot be written."""
     members = {_written(ast.parse(kind, mode="eval").body) for kind in kinds}
     if "tuple[()]" in members and len(members) > 1:
         members.remove("tuple[()]")
     if not members or any(_UNKNOWN in member for member in members):
-        return "Any"
+        return "object"
     return " | ".join(sorted(members, key=lambda member: (member == "None", member)))
 
 
 _UNKNOWN: Final = "?"
 # JAX's `TypedInt` is an int; numpy's comes through where a caller computed an axis by numpy.
-_PLAIN: Final = {"TypedInt": "int", "int64": "int", "np.dtype": "np.dtype[Any]"} | {
+_PLAIN: Final = {"TypedInt": "int", "int64": "int", "np.dtype": "np.dtype"} | {
     name: name for name in ("bool", "float", "int", "str", "None")
 }
 
@@ -330,6 +330,7 @@ from jax import Array, lax
 from jax.core import ShapedArray
 from jax.experimental.layout import Layout
 from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
+from jax.tree_util import PyTreeDef
 from jax.typing import ArrayLike
 from typing_extensions import Never
 

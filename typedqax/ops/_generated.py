@@ -14,6 +14,7 @@ from jax import Array, lax
 from jax.core import ShapedArray
 from jax.experimental.layout import Layout
 from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
+from jax.tree_util import PyTreeDef
 from jax.typing import ArrayLike
 from typing_extensions import Never
 
@@ -399,7 +400,7 @@ JAX_VERSION: Final = "0.10.2"
 class AddupdateParams(TypedDict):
     """The params of `ops.addupdate`."""
 
-    tree: Any
+    tree: PyTreeDef
 
 
 class AllGatherParams(TypedDict):
@@ -446,14 +447,14 @@ class ArgmaxParams(TypedDict):
     """The params of `ops.argmax`."""
 
     axes: tuple[int, ...]
-    index_dtype: np.dtype[Any]
+    index_dtype: np.dtype
 
 
 class ArgminParams(TypedDict):
     """The params of `ops.argmin`."""
 
     axes: tuple[int, ...]
-    index_dtype: np.dtype[Any]
+    index_dtype: np.dtype
 
 
 class AxisIndexParams(TypedDict):
@@ -465,7 +466,7 @@ class AxisIndexParams(TypedDict):
 class BitcastConvertTypeParams(TypedDict):
     """The params of `ops.bitcast_convert_type`."""
 
-    new_dtype: np.dtype[Any]
+    new_dtype: np.dtype
 
 
 class BroadcastInDimParams(TypedDict):
@@ -498,7 +499,7 @@ class CheckParams(TypedDict):
     """The params of `ops.check`."""
 
     debug: bool
-    err_tree: Any
+    err_tree: PyTreeDef
 
 
 class ClosedCallParams(TypedDict):
@@ -510,7 +511,7 @@ class ClosedCallParams(TypedDict):
 class CompositeParams(TypedDict):
     """The params of `ops.composite`."""
 
-    attributes: tuple[tuple[str, Any], ...]
+    attributes: tuple[tuple[str, object], ...]
     jaxpr: ClosedJaxpr
     name: str
     version: int
@@ -532,7 +533,7 @@ class CondParams(TypedDict):
 class ConjParams(TypedDict):
     """The params of `ops.conj`."""
 
-    input_dtype: np.dtype[Any]
+    input_dtype: np.dtype
 
 
 class ConvGeneralDilatedParams(TypedDict):
@@ -551,7 +552,7 @@ class ConvGeneralDilatedParams(TypedDict):
         | lax.DotAlgorithmPreset
         | None
     )
-    preferred_element_type: np.dtype[Any] | None
+    preferred_element_type: np.dtype | None
     rhs_dilation: tuple[int, ...]
     window_strides: tuple[int, ...]
 
@@ -559,7 +560,7 @@ class ConvGeneralDilatedParams(TypedDict):
 class ConvertElementTypeParams(TypedDict):
     """The params of `ops.convert_element_type`."""
 
-    new_dtype: np.dtype[Any]
+    new_dtype: np.dtype
     sharding: jax.sharding.Sharding | None
     weak_type: bool
 
@@ -609,7 +610,7 @@ class CustomJvpCallParams(TypedDict):
     """The params of `ops.custom_jvp_call`."""
 
     call_jaxpr: ClosedJaxpr
-    jvp_jaxpr_fun: Any
+    jvp_jaxpr_fun: object
     num_consts: int
     symbolic_zeros: bool
 
@@ -617,7 +618,7 @@ class CustomJvpCallParams(TypedDict):
 class CustomLinParams(TypedDict):
     """The params of `ops.custom_lin`."""
 
-    bwd: Any
+    bwd: object
     in_zeros: list[bool]
     num_res: int
     out_avals: list[ShapedArray]
@@ -627,11 +628,11 @@ class CustomLinParams(TypedDict):
 class CustomVjpCallParams(TypedDict):
     """The params of `ops.custom_vjp_call`."""
 
-    bwd: Any
+    bwd: object
     call_jaxpr: ClosedJaxpr
-    fwd_jaxpr_thunk: Any
+    fwd_jaxpr_thunk: object
     num_consts: int
-    out_trees: Callable[[], Any]
+    out_trees: Callable[[], object]
     symbolic_zeros: bool
 
 
@@ -639,16 +640,16 @@ class CustomVmapCallParams(TypedDict):
     """The params of `ops.custom_vmap_call`."""
 
     call: ClosedJaxpr
-    in_tree: Any
-    out_tree: Any
-    rule: Any
+    in_tree: PyTreeDef
+    out_tree: PyTreeDef
+    rule: object
 
 
 class DebugCallbackParams(TypedDict):
     """The params of `ops.debug_callback`."""
 
-    callback: Callable[..., Any]
-    effect: Any
+    callback: Callable[..., object]
+    effect: object
     partitioned: bool
 
 
@@ -657,7 +658,7 @@ class DebugPrintParams(TypedDict):
 
     fmt: str
     has_placeholders: bool
-    in_tree: Any
+    in_tree: PyTreeDef
     logging_record: None
     np_printoptions: tuple[
         tuple[None | str, ...] | tuple[bool | str, ...] | tuple[int | str, ...] | tuple[str, ...],
@@ -665,15 +666,15 @@ class DebugPrintParams(TypedDict):
     ]
     ordered: bool
     partitioned: bool
-    static_args: tuple[Any, ...]
+    static_args: tuple[object, ...]
 
 
 class DevicePutParams(TypedDict):
     """The params of `ops.device_put`."""
 
-    copy_semantics: tuple[Any, ...]
-    devices: tuple[Any, ...]
-    srcs: tuple[Any, ...]
+    copy_semantics: tuple[object, ...]
+    devices: tuple[object, ...]
+    srcs: tuple[object, ...]
 
 
 class DotGeneralParams(TypedDict):
@@ -690,7 +691,7 @@ class DotGeneralParams(TypedDict):
         | lax.DotAlgorithmPreset
         | None
     )
-    preferred_element_type: np.dtype[Any] | None
+    preferred_element_type: np.dtype | None
 
 
 class DynamicSliceParams(TypedDict):
@@ -720,7 +721,7 @@ class EighParams(TypedDict):
 class EmptyParams(TypedDict):
     """The params of `ops.empty`."""
 
-    dtype: np.dtype[Any]
+    dtype: np.dtype
     out_sharding: jax.sharding.Sharding | None
     shape: tuple[int, ...]
 
@@ -728,8 +729,8 @@ class EmptyParams(TypedDict):
 class Empty2Params(TypedDict):
     """The params of `ops.empty2`."""
 
-    dtype: np.dtype[Any]
-    memory_space: Any
+    dtype: np.dtype
+    memory_space: object
 
 
 class ExpParams(TypedDict):
@@ -753,13 +754,13 @@ class Expm1Params(TypedDict):
 class FfiCallParams(TypedDict):
     """The params of `ops.ffi_call`."""
 
-    attributes: Any
+    attributes: object
     custom_call_api_version: int
     has_side_effect: bool
-    input_layouts: Any
-    input_output_aliases: Any
-    legacy_backend_config: Any
-    output_layouts: Any
+    input_layouts: object
+    input_output_aliases: object
+    legacy_backend_config: object
+    output_layouts: object
     result_avals: tuple[ShapedArray, ...]
     target_name: str
     vmap_method: str | None
@@ -792,13 +793,13 @@ class Geqp3Params(TypedDict):
 class GetParams(TypedDict):
     """The params of `ops.get`."""
 
-    tree: Any
+    tree: PyTreeDef
 
 
 class InspectShardingParams(TypedDict):
     """The params of `ops.inspect_sharding`."""
 
-    callback: Callable[..., Any]
+    callback: Callable[..., object]
 
 
 class IntegerPowParams(TypedDict):
@@ -810,7 +811,7 @@ class IntegerPowParams(TypedDict):
 class IoCallbackParams(TypedDict):
     """The params of `ops.io_callback`."""
 
-    callback: Callable[..., Any]
+    callback: Callable[..., object]
     ordered: bool
     result_avals: tuple[ShapedArray, ...]
     sharding: jax.sharding.Sharding | None
@@ -820,7 +821,7 @@ class IotaParams(TypedDict):
     """The params of `ops.iota`."""
 
     dimension: int
-    dtype: np.dtype[Any]
+    dtype: np.dtype
     shape: tuple[int, ...]
     sharding: jax.sharding.Sharding | None
 
@@ -828,17 +829,17 @@ class IotaParams(TypedDict):
 class JitParams(TypedDict):
     """The params of `ops.jit`."""
 
-    compiler_options_kvs: tuple[tuple[str, Any], ...]
+    compiler_options_kvs: tuple[tuple[str, object], ...]
     ctx_mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh
     donated_invars: tuple[bool, ...]
-    in_layouts: tuple[Any, ...]
-    in_shardings: tuple[Any, ...]
+    in_layouts: tuple[object, ...]
+    in_shardings: tuple[object, ...]
     inline: bool
     jaxpr: ClosedJaxpr
     keep_unused: bool
     name: str
-    out_layouts: tuple[Any, ...]
-    out_shardings: tuple[Any, ...]
+    out_layouts: tuple[object, ...]
+    out_shardings: tuple[object, ...]
 
 
 class LayoutConstraintParams(TypedDict):
@@ -853,14 +854,14 @@ class LinearCallParams(TypedDict):
     callee: ClosedJaxpr
     num_callee_consts: int
     num_res: int
-    transpose_thunk: Callable[..., Any]
+    transpose_thunk: Callable[..., object]
 
 
 class LinearSolveParams(TypedDict):
     """The params of `ops.linear_solve`."""
 
-    const_lengths: Any
-    jaxprs: Any
+    const_lengths: object
+    jaxprs: object
 
 
 class LogParams(TypedDict):
@@ -890,7 +891,7 @@ class LuPivotsToPermutationParams(TypedDict):
 class MulParams(TypedDict):
     """The params of `ops.mul`."""
 
-    out_dtype: NotRequired[np.dtype[Any] | None]
+    out_dtype: NotRequired[np.dtype | None]
 
 
 class NameParams(TypedDict):
@@ -903,7 +904,7 @@ class NewRefParams(TypedDict):
     """The params of `ops.new_ref`."""
 
     kind: str | None
-    memory_space: Any
+    memory_space: object
 
 
 class OrmqrParams(TypedDict):
@@ -962,7 +963,7 @@ class PsumInvariantParams(TypedDict):
 class PureCallbackParams(TypedDict):
     """The params of `ops.pure_callback`."""
 
-    callback: Callable[..., Any]
+    callback: Callable[..., object]
     result_avals: tuple[ShapedArray, ...]
     sharding: jax.sharding.Sharding | None
     vmap_method: str | None
@@ -1001,7 +1002,7 @@ class RaggedDotGeneralParams(TypedDict):
         | lax.DotAlgorithmPreset
         | None
     )
-    preferred_element_type: np.dtype[Any] | None
+    preferred_element_type: np.dtype | None
     ragged_dot_dimension_numbers: lax.RaggedDotDimensionNumbers
 
 
@@ -1021,7 +1022,7 @@ class RandomGammaParams(TypedDict):
 class RandomSeedParams(TypedDict):
     """The params of `ops.random_seed`."""
 
-    impl: Any
+    impl: object
 
 
 class RandomSplitParams(TypedDict):
@@ -1033,13 +1034,13 @@ class RandomSplitParams(TypedDict):
 class RandomWrapParams(TypedDict):
     """The params of `ops.random_wrap`."""
 
-    impl: Any
+    impl: object
 
 
 class ReduceParams(TypedDict):
     """The params of `ops.reduce`."""
 
-    computation: Callable[..., Any]
+    computation: Callable[..., object]
     dimensions: tuple[int, ...]
     jaxpr: ClosedJaxpr
 
@@ -1102,7 +1103,7 @@ class ReduceWindowParams(TypedDict):
     """The params of `ops.reduce_window`."""
 
     base_dilation: tuple[int, ...]
-    consts: tuple[Any, ...]
+    consts: tuple[object, ...]
     jaxpr: Jaxpr
     padding: tuple[tuple[int, int], ...]
     window_dilation: tuple[int, ...]
@@ -1151,7 +1152,7 @@ class RematParams(TypedDict):
 
     differentiated: bool
     jaxpr: Jaxpr
-    policy: Callable[..., Any] | None
+    policy: Callable[..., object] | None
     prevent_cse: bool
 
 
@@ -1166,7 +1167,7 @@ class ReshapeParams(TypedDict):
 class ReshardParams(TypedDict):
     """The params of `ops.reshard`."""
 
-    concrete_mesh: Any
+    concrete_mesh: object
     dst_sharding: jax.sharding.Sharding
 
 
@@ -1180,7 +1181,7 @@ class RngBitGeneratorParams(TypedDict):
     """The params of `ops.rng_bit_generator`."""
 
     algorithm: lax.RandomAlgorithm
-    dtype: np.dtype[Any]
+    dtype: np.dtype
     out_sharding: jax.sharding.Sharding | None
     shape: tuple[int, ...]
 
@@ -1217,7 +1218,7 @@ class ScaledDotParams(TypedDict):
     dimension_numbers: tuple[
         tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]
     ]
-    preferred_element_type: np.dtype[Any] | None
+    preferred_element_type: np.dtype | None
 
 
 class ScanParams(TypedDict):
@@ -1238,7 +1239,7 @@ class ScatterParams(TypedDict):
     indices_are_sorted: bool
     mode: lax.GatherScatterMode
     unique_indices: bool
-    update_consts: tuple[Any, ...]
+    update_consts: tuple[object, ...]
     update_jaxpr: Jaxpr | None
 
 
@@ -1249,7 +1250,7 @@ class ScatterAddParams(TypedDict):
     indices_are_sorted: bool
     mode: lax.GatherScatterMode
     unique_indices: bool
-    update_consts: tuple[Any, ...]
+    update_consts: tuple[object, ...]
     update_jaxpr: Jaxpr | None
 
 
@@ -1260,7 +1261,7 @@ class ScatterMaxParams(TypedDict):
     indices_are_sorted: bool
     mode: lax.GatherScatterMode
     unique_indices: bool
-    update_consts: tuple[Any, ...]
+    update_consts: tuple[object, ...]
     update_jaxpr: Jaxpr | None
 
 
@@ -1271,7 +1272,7 @@ class ScatterMinParams(TypedDict):
     indices_are_sorted: bool
     mode: lax.GatherScatterMode
     unique_indices: bool
-    update_consts: tuple[Any, ...]
+    update_consts: tuple[object, ...]
     update_jaxpr: Jaxpr | None
 
 
@@ -1282,7 +1283,7 @@ class ScatterMulParams(TypedDict):
     indices_are_sorted: bool
     mode: lax.GatherScatterMode
     unique_indices: bool
-    update_consts: tuple[Any, ...]
+    update_consts: tuple[object, ...]
     update_jaxpr: Jaxpr | None
 
 
@@ -1293,7 +1294,7 @@ class ScatterSubParams(TypedDict):
     indices_are_sorted: bool
     mode: lax.GatherScatterMode
     unique_indices: bool
-    update_consts: tuple[Any, ...]
+    update_consts: tuple[object, ...]
     update_jaxpr: Jaxpr | None
 
 
@@ -1301,7 +1302,7 @@ class SchurParams(TypedDict):
     """The params of `ops.schur`."""
 
     compute_schur_vectors: bool
-    select_callable: Callable[..., Any] | None
+    select_callable: Callable[..., object] | None
     sort_eig_vals: bool
 
 
@@ -1320,9 +1321,9 @@ class SelectAndScatterParams(TypedDict):
     """The params of `ops.select_and_scatter`."""
 
     padding: tuple[tuple[int, int], ...]
-    scatter_consts: tuple[Any, ...]
+    scatter_consts: tuple[object, ...]
     scatter_jaxpr: Jaxpr
-    select_consts: tuple[Any, ...]
+    select_consts: tuple[object, ...]
     select_jaxpr: Jaxpr
     window_dimensions: tuple[int, ...]
     window_strides: tuple[int, ...]
@@ -1416,7 +1417,7 @@ class SvdParams(TypedDict):
 class SwapParams(TypedDict):
     """The params of `ops.swap`."""
 
-    tree: Any
+    tree: PyTreeDef
 
 
 class SymmetricProductParams(TypedDict):
@@ -1495,9 +1496,11 @@ class WhileParams(TypedDict):
 
 
 def _abs_params() -> None: ...
-def _addupdate_params(*, tree: Any) -> None: ...
-def _addupdate_handler(x: Never, y: Never, /, *operands: Never, tree: Any) -> None: ...
-def _addupdate_bind(x: ArrayLike, y: ArrayLike, /, *operands: ArrayLike, tree: Any) -> None: ...
+def _addupdate_params(*, tree: PyTreeDef) -> None: ...
+def _addupdate_handler(x: Never, y: Never, /, *operands: Never, tree: PyTreeDef) -> None: ...
+def _addupdate_bind(
+    x: ArrayLike, y: ArrayLike, /, *operands: ArrayLike, tree: PyTreeDef
+) -> None: ...
 def _after_all_handler(x: Never, /, *operands: Never) -> None: ...
 def _after_all_bind(*operands: ArrayLike) -> None: ...
 def _all_gather_params(
@@ -1544,9 +1547,9 @@ def _approx_top_k_params(
     reduction_dimension: int,
     reduction_input_size_override: int,
 ) -> None: ...
-def _argmax_params(*, axes: tuple[int, ...], index_dtype: np.dtype[Any]) -> None: ...
+def _argmax_params(*, axes: tuple[int, ...], index_dtype: np.dtype) -> None: ...
 def _axis_index_bind(*, axis_name: Hashable) -> None: ...
-def _bitcast_convert_type_params(*, new_dtype: np.dtype[Any]) -> None: ...
+def _bitcast_convert_type_params(*, new_dtype: np.dtype) -> None: ...
 def _broadcast_in_dim_params(
     *,
     broadcast_dimensions: tuple[int, ...],
@@ -1568,27 +1571,27 @@ def _call_exported_handler(
 ) -> None: ...
 def _call_exported_bind(*operands: ArrayLike, exported: jax.export.Exported) -> None: ...
 def _cbrt_bind(*, accuracy: lax.AccuracyMode | lax.Tolerance | None = None) -> None: ...
-def _check_params(*, debug: bool, err_tree: Any) -> None: ...
-def _check_handler(x: Never, /, *operands: Never, debug: bool, err_tree: Any) -> None: ...
-def _check_bind(*operands: ArrayLike, debug: bool, err_tree: Any) -> None: ...
+def _check_params(*, debug: bool, err_tree: PyTreeDef) -> None: ...
+def _check_handler(x: Never, /, *operands: Never, debug: bool, err_tree: PyTreeDef) -> None: ...
+def _check_bind(*operands: ArrayLike, debug: bool, err_tree: PyTreeDef) -> None: ...
 def _closed_call_params(*, call_jaxpr: ClosedJaxpr) -> None: ...
 def _closed_call_handler(x: Never, /, *operands: Never, call_jaxpr: ClosedJaxpr) -> None: ...
 def _closed_call_bind(*operands: ArrayLike, call_jaxpr: ClosedJaxpr) -> None: ...
 def _composite_params(
-    *, attributes: tuple[tuple[str, Any], ...], jaxpr: ClosedJaxpr, name: str, version: int
+    *, attributes: tuple[tuple[str, object], ...], jaxpr: ClosedJaxpr, name: str, version: int
 ) -> None: ...
 def _composite_handler(
     x: Never,
     /,
     *operands: Never,
-    attributes: tuple[tuple[str, Any], ...],
+    attributes: tuple[tuple[str, object], ...],
     jaxpr: ClosedJaxpr,
     name: str,
     version: int,
 ) -> None: ...
 def _composite_bind(
     *operands: ArrayLike,
-    attributes: tuple[tuple[str, Any], ...],
+    attributes: tuple[tuple[str, object], ...],
     jaxpr: ClosedJaxpr,
     name: str,
     version: int,
@@ -1599,7 +1602,7 @@ def _concatenate_bind(*operands: ArrayLike, dimension: int) -> None: ...
 def _cond_params(*, branches: tuple[ClosedJaxpr, ...]) -> None: ...
 def _cond_handler(x: Never, /, *operands: Never, branches: tuple[ClosedJaxpr, ...]) -> None: ...
 def _cond_bind(*operands: ArrayLike, branches: tuple[ClosedJaxpr, ...]) -> None: ...
-def _conj_params(*, input_dtype: np.dtype[Any]) -> None: ...
+def _conj_params(*, input_dtype: np.dtype) -> None: ...
 def _conv_general_dilated_params(
     *,
     batch_group_count: int,
@@ -1613,7 +1616,7 @@ def _conv_general_dilated_params(
     | lax.DotAlgorithm
     | lax.DotAlgorithmPreset
     | None,
-    preferred_element_type: np.dtype[Any] | None,
+    preferred_element_type: np.dtype | None,
     rhs_dilation: tuple[int, ...],
     window_strides: tuple[int, ...],
 ) -> None: ...
@@ -1630,39 +1633,39 @@ def _conv_general_dilated_bind(
     | lax.DotAlgorithm
     | lax.DotAlgorithmPreset
     | None = None,
-    preferred_element_type: np.dtype[Any] | None = None,
+    preferred_element_type: np.dtype | None = None,
     rhs_dilation: tuple[int, ...],
     window_strides: tuple[int, ...],
 ) -> None: ...
 def _convert_element_type_params(
-    *, new_dtype: np.dtype[Any], sharding: jax.sharding.Sharding | None, weak_type: bool
+    *, new_dtype: np.dtype, sharding: jax.sharding.Sharding | None, weak_type: bool
 ) -> None: ...
 def _convert_element_type_bind(
-    *, new_dtype: np.dtype[Any], sharding: jax.sharding.Sharding | None = None, weak_type: bool
+    *, new_dtype: np.dtype, sharding: jax.sharding.Sharding | None = None, weak_type: bool
 ) -> None: ...
 def _cumlogsumexp_params(*, axis: int, reverse: bool) -> None: ...
 def _custom_jvp_call_params(
-    *, call_jaxpr: ClosedJaxpr, jvp_jaxpr_fun: Any, num_consts: int, symbolic_zeros: bool
+    *, call_jaxpr: ClosedJaxpr, jvp_jaxpr_fun: object, num_consts: int, symbolic_zeros: bool
 ) -> None: ...
 def _custom_jvp_call_handler(
     x: Never,
     /,
     *operands: Never,
     call_jaxpr: ClosedJaxpr,
-    jvp_jaxpr_fun: Any,
+    jvp_jaxpr_fun: object,
     num_consts: int,
     symbolic_zeros: bool,
 ) -> None: ...
 def _custom_jvp_call_bind(
     *operands: ArrayLike,
     call_jaxpr: ClosedJaxpr,
-    jvp_jaxpr_fun: Any,
+    jvp_jaxpr_fun: object,
     num_consts: int,
     symbolic_zeros: bool,
 ) -> None: ...
 def _custom_lin_params(
     *,
-    bwd: Any,
+    bwd: object,
     in_zeros: list[bool],
     num_res: int,
     out_avals: list[ShapedArray],
@@ -1672,7 +1675,7 @@ def _custom_lin_handler(
     x: Never,
     /,
     *operands: Never,
-    bwd: Any,
+    bwd: object,
     in_zeros: list[bool],
     num_res: int,
     out_avals: list[ShapedArray],
@@ -1680,7 +1683,7 @@ def _custom_lin_handler(
 ) -> None: ...
 def _custom_lin_bind(
     *operands: ArrayLike,
-    bwd: Any,
+    bwd: object,
     in_zeros: list[bool],
     num_res: int,
     out_avals: list[ShapedArray],
@@ -1688,56 +1691,67 @@ def _custom_lin_bind(
 ) -> None: ...
 def _custom_vjp_call_params(
     *,
-    bwd: Any,
+    bwd: object,
     call_jaxpr: ClosedJaxpr,
-    fwd_jaxpr_thunk: Any,
+    fwd_jaxpr_thunk: object,
     num_consts: int,
-    out_trees: Callable[[], Any],
+    out_trees: Callable[[], object],
     symbolic_zeros: bool,
 ) -> None: ...
 def _custom_vjp_call_handler(
     x: Never,
     /,
     *operands: Never,
-    bwd: Any,
+    bwd: object,
     call_jaxpr: ClosedJaxpr,
-    fwd_jaxpr_thunk: Any,
+    fwd_jaxpr_thunk: object,
     num_consts: int,
-    out_trees: Callable[[], Any],
+    out_trees: Callable[[], object],
     symbolic_zeros: bool,
 ) -> None: ...
 def _custom_vjp_call_bind(
     *operands: ArrayLike,
-    bwd: Any,
+    bwd: object,
     call_jaxpr: ClosedJaxpr,
-    fwd_jaxpr_thunk: Any,
+    fwd_jaxpr_thunk: object,
     num_consts: int,
-    out_trees: Callable[[], Any],
+    out_trees: Callable[[], object],
     symbolic_zeros: bool,
 ) -> None: ...
 def _custom_vmap_call_params(
-    *, call: ClosedJaxpr, in_tree: Any, out_tree: Any, rule: Any
+    *, call: ClosedJaxpr, in_tree: PyTreeDef, out_tree: PyTreeDef, rule: object
 ) -> None: ...
 def _custom_vmap_call_handler(
-    x: Never, /, *operands: Never, call: ClosedJaxpr, in_tree: Any, out_tree: Any, rule: Any
+    x: Never,
+    /,
+    *operands: Never,
+    call: ClosedJaxpr,
+    in_tree: PyTreeDef,
+    out_tree: PyTreeDef,
+    rule: object,
 ) -> None: ...
 def _custom_vmap_call_bind(
-    *operands: ArrayLike, call: ClosedJaxpr, in_tree: Any, out_tree: Any, rule: Any
+    *operands: ArrayLike, call: ClosedJaxpr, in_tree: PyTreeDef, out_tree: PyTreeDef, rule: object
 ) -> None: ...
 def _debug_callback_params(
-    *, callback: Callable[..., Any], effect: Any, partitioned: bool
+    *, callback: Callable[..., object], effect: object, partitioned: bool
 ) -> None: ...
 def _debug_callback_handler(
-    x: Never, /, *operands: Never, callback: Callable[..., Any], effect: Any, partitioned: bool
+    x: Never,
+    /,
+    *operands: Never,
+    callback: Callable[..., object],
+    effect: object,
+    partitioned: bool,
 ) -> None: ...
 def _debug_callback_bind(
-    *operands: ArrayLike, callback: Callable[..., Any], effect: Any, partitioned: bool
+    *operands: ArrayLike, callback: Callable[..., object], effect: object, partitioned: bool
 ) -> None: ...
 def _debug_print_params(
     *,
     fmt: str,
     has_placeholders: bool,
-    in_tree: Any,
+    in_tree: PyTreeDef,
     logging_record: None,
     np_printoptions: tuple[
         tuple[None | str, ...] | tuple[bool | str, ...] | tuple[int | str, ...] | tuple[str, ...],
@@ -1745,7 +1759,7 @@ def _debug_print_params(
     ],
     ordered: bool,
     partitioned: bool,
-    static_args: tuple[Any, ...],
+    static_args: tuple[object, ...],
 ) -> None: ...
 def _debug_print_handler(
     x: Never,
@@ -1753,7 +1767,7 @@ def _debug_print_handler(
     *operands: Never,
     fmt: str,
     has_placeholders: bool,
-    in_tree: Any,
+    in_tree: PyTreeDef,
     logging_record: None,
     np_printoptions: tuple[
         tuple[None | str, ...] | tuple[bool | str, ...] | tuple[int | str, ...] | tuple[str, ...],
@@ -1761,13 +1775,13 @@ def _debug_print_handler(
     ],
     ordered: bool,
     partitioned: bool,
-    static_args: tuple[Any, ...],
+    static_args: tuple[object, ...],
 ) -> None: ...
 def _debug_print_bind(
     *operands: ArrayLike,
     fmt: str,
     has_placeholders: bool,
-    in_tree: Any,
+    in_tree: PyTreeDef,
     logging_record: None = None,
     np_printoptions: tuple[
         tuple[None | str, ...] | tuple[bool | str, ...] | tuple[int | str, ...] | tuple[str, ...],
@@ -1775,24 +1789,24 @@ def _debug_print_bind(
     ],
     ordered: bool,
     partitioned: bool,
-    static_args: tuple[Any, ...],
+    static_args: tuple[object, ...],
 ) -> None: ...
 def _device_put_params(
-    *, copy_semantics: tuple[Any, ...], devices: tuple[Any, ...], srcs: tuple[Any, ...]
+    *, copy_semantics: tuple[object, ...], devices: tuple[object, ...], srcs: tuple[object, ...]
 ) -> None: ...
 def _device_put_handler(
     x: Never,
     /,
     *operands: Never,
-    copy_semantics: tuple[Any, ...],
-    devices: tuple[Any, ...],
-    srcs: tuple[Any, ...],
+    copy_semantics: tuple[object, ...],
+    devices: tuple[object, ...],
+    srcs: tuple[object, ...],
 ) -> None: ...
 def _device_put_bind(
     *operands: ArrayLike,
-    copy_semantics: tuple[Any, ...],
-    devices: tuple[Any, ...],
-    srcs: tuple[Any, ...],
+    copy_semantics: tuple[object, ...],
+    devices: tuple[object, ...],
+    srcs: tuple[object, ...],
 ) -> None: ...
 def _dot_general_params(
     *,
@@ -1805,7 +1819,7 @@ def _dot_general_params(
     | lax.DotAlgorithm
     | lax.DotAlgorithmPreset
     | None,
-    preferred_element_type: np.dtype[Any] | None,
+    preferred_element_type: np.dtype | None,
 ) -> None: ...
 def _dot_general_bind(
     *,
@@ -1816,7 +1830,7 @@ def _dot_general_bind(
     | lax.DotAlgorithm
     | lax.DotAlgorithmPreset
     | None = None,
-    preferred_element_type: np.dtype[Any] | None = None,
+    preferred_element_type: np.dtype | None = None,
 ) -> None: ...
 def _dynamic_slice_params(*, slice_sizes: tuple[int, ...]) -> None: ...
 def _dynamic_slice_handler(x: Never, /, *operands: Never, slice_sizes: tuple[int, ...]) -> None: ...
@@ -1852,21 +1866,18 @@ def _eigh_bind(
     subset_by_index: tuple[int, int] | None = None,
 ) -> None: ...
 def _empty_bind(
-    *,
-    dtype: np.dtype[Any],
-    out_sharding: jax.sharding.Sharding | None = None,
-    shape: tuple[int, ...],
+    *, dtype: np.dtype, out_sharding: jax.sharding.Sharding | None = None, shape: tuple[int, ...]
 ) -> None: ...
-def _empty2_bind(*, dtype: np.dtype[Any], memory_space: Any) -> None: ...
+def _empty2_bind(*, dtype: np.dtype, memory_space: object) -> None: ...
 def _ffi_call_params(
     *,
-    attributes: Any,
+    attributes: object,
     custom_call_api_version: int,
     has_side_effect: bool,
-    input_layouts: Any,
-    input_output_aliases: Any,
-    legacy_backend_config: Any,
-    output_layouts: Any,
+    input_layouts: object,
+    input_output_aliases: object,
+    legacy_backend_config: object,
+    output_layouts: object,
     result_avals: tuple[ShapedArray, ...],
     target_name: str,
     vmap_method: str | None,
@@ -1875,26 +1886,26 @@ def _ffi_call_handler(
     x: Never,
     /,
     *operands: Never,
-    attributes: Any,
+    attributes: object,
     custom_call_api_version: int,
     has_side_effect: bool,
-    input_layouts: Any,
-    input_output_aliases: Any,
-    legacy_backend_config: Any,
-    output_layouts: Any,
+    input_layouts: object,
+    input_output_aliases: object,
+    legacy_backend_config: object,
+    output_layouts: object,
     result_avals: tuple[ShapedArray, ...],
     target_name: str,
     vmap_method: str | None,
 ) -> None: ...
 def _ffi_call_bind(
     *operands: ArrayLike,
-    attributes: Any,
+    attributes: object,
     custom_call_api_version: int,
     has_side_effect: bool,
-    input_layouts: Any,
-    input_output_aliases: Any,
-    legacy_backend_config: Any,
-    output_layouts: Any,
+    input_layouts: object,
+    input_output_aliases: object,
+    legacy_backend_config: object,
+    output_layouts: object,
     result_avals: tuple[ShapedArray, ...],
     target_name: str,
     vmap_method: str | None = None,
@@ -1911,17 +1922,17 @@ def _gather_params(
 ) -> None: ...
 def _geqp3_params(*, use_magma: bool | None) -> None: ...
 def _geqp3_bind(*, use_magma: bool | None = None) -> None: ...
-def _get_handler(x: Never, /, *operands: Never, tree: Any) -> None: ...
-def _get_bind(x: ArrayLike, /, *operands: ArrayLike, tree: Any) -> None: ...
-def _inspect_sharding_params(*, callback: Callable[..., Any]) -> None: ...
+def _get_handler(x: Never, /, *operands: Never, tree: PyTreeDef) -> None: ...
+def _get_bind(x: ArrayLike, /, *operands: ArrayLike, tree: PyTreeDef) -> None: ...
+def _inspect_sharding_params(*, callback: Callable[..., object]) -> None: ...
 def _inspect_sharding_handler(
-    x: Never, /, *operands: Never, callback: Callable[..., Any]
+    x: Never, /, *operands: Never, callback: Callable[..., object]
 ) -> None: ...
-def _inspect_sharding_bind(*operands: ArrayLike, callback: Callable[..., Any]) -> None: ...
+def _inspect_sharding_bind(*operands: ArrayLike, callback: Callable[..., object]) -> None: ...
 def _integer_pow_params(*, y: int) -> None: ...
 def _io_callback_params(
     *,
-    callback: Callable[..., Any],
+    callback: Callable[..., object],
     ordered: bool,
     result_avals: tuple[ShapedArray, ...],
     sharding: jax.sharding.Sharding | None,
@@ -1930,14 +1941,14 @@ def _io_callback_handler(
     x: Never,
     /,
     *operands: Never,
-    callback: Callable[..., Any],
+    callback: Callable[..., object],
     ordered: bool,
     result_avals: tuple[ShapedArray, ...],
     sharding: jax.sharding.Sharding | None,
 ) -> None: ...
 def _io_callback_bind(
     *operands: ArrayLike,
-    callback: Callable[..., Any],
+    callback: Callable[..., object],
     ordered: bool,
     result_avals: tuple[ShapedArray, ...],
     sharding: jax.sharding.Sharding | None = None,
@@ -1945,53 +1956,53 @@ def _io_callback_bind(
 def _iota_bind(
     *,
     dimension: int,
-    dtype: np.dtype[Any],
+    dtype: np.dtype,
     shape: tuple[int, ...],
     sharding: jax.sharding.Sharding | None = None,
 ) -> None: ...
 def _jit_params(
     *,
-    compiler_options_kvs: tuple[tuple[str, Any], ...],
+    compiler_options_kvs: tuple[tuple[str, object], ...],
     ctx_mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
     donated_invars: tuple[bool, ...],
-    in_layouts: tuple[Any, ...],
-    in_shardings: tuple[Any, ...],
+    in_layouts: tuple[object, ...],
+    in_shardings: tuple[object, ...],
     inline: bool,
     jaxpr: ClosedJaxpr,
     keep_unused: bool,
     name: str,
-    out_layouts: tuple[Any, ...],
-    out_shardings: tuple[Any, ...],
+    out_layouts: tuple[object, ...],
+    out_shardings: tuple[object, ...],
 ) -> None: ...
 def _jit_handler(
     x: Never,
     /,
     *operands: Never,
-    compiler_options_kvs: tuple[tuple[str, Any], ...],
+    compiler_options_kvs: tuple[tuple[str, object], ...],
     ctx_mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
     donated_invars: tuple[bool, ...],
-    in_layouts: tuple[Any, ...],
-    in_shardings: tuple[Any, ...],
+    in_layouts: tuple[object, ...],
+    in_shardings: tuple[object, ...],
     inline: bool,
     jaxpr: ClosedJaxpr,
     keep_unused: bool,
     name: str,
-    out_layouts: tuple[Any, ...],
-    out_shardings: tuple[Any, ...],
+    out_layouts: tuple[object, ...],
+    out_shardings: tuple[object, ...],
 ) -> None: ...
 def _jit_bind(
     *operands: ArrayLike,
-    compiler_options_kvs: tuple[tuple[str, Any], ...],
+    compiler_options_kvs: tuple[tuple[str, object], ...],
     ctx_mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
     donated_invars: tuple[bool, ...],
-    in_layouts: tuple[Any, ...],
-    in_shardings: tuple[Any, ...],
+    in_layouts: tuple[object, ...],
+    in_shardings: tuple[object, ...],
     inline: bool,
     jaxpr: ClosedJaxpr,
     keep_unused: bool,
     name: str,
-    out_layouts: tuple[Any, ...],
-    out_shardings: tuple[Any, ...],
+    out_layouts: tuple[object, ...],
+    out_shardings: tuple[object, ...],
 ) -> None: ...
 def _layout_constraint_params(*, layout: Layout | None) -> None: ...
 def _layout_constraint_bind(*, layout: Layout | None = None) -> None: ...
@@ -2000,7 +2011,7 @@ def _linear_call_params(
     callee: ClosedJaxpr,
     num_callee_consts: int,
     num_res: int,
-    transpose_thunk: Callable[..., Any],
+    transpose_thunk: Callable[..., object],
 ) -> None: ...
 def _linear_call_handler(
     x: Never,
@@ -2009,25 +2020,25 @@ def _linear_call_handler(
     callee: ClosedJaxpr,
     num_callee_consts: int,
     num_res: int,
-    transpose_thunk: Callable[..., Any],
+    transpose_thunk: Callable[..., object],
 ) -> None: ...
 def _linear_call_bind(
     *operands: ArrayLike,
     callee: ClosedJaxpr,
     num_callee_consts: int,
     num_res: int,
-    transpose_thunk: Callable[..., Any],
+    transpose_thunk: Callable[..., object],
 ) -> None: ...
-def _linear_solve_params(*, const_lengths: Any, jaxprs: Any) -> None: ...
+def _linear_solve_params(*, const_lengths: object, jaxprs: object) -> None: ...
 def _linear_solve_handler(
-    x: Never, /, *operands: Never, const_lengths: Any, jaxprs: Any
+    x: Never, /, *operands: Never, const_lengths: object, jaxprs: object
 ) -> None: ...
-def _linear_solve_bind(*operands: ArrayLike, const_lengths: Any, jaxprs: Any) -> None: ...
+def _linear_solve_bind(*operands: ArrayLike, const_lengths: object, jaxprs: object) -> None: ...
 def _lu_pivots_to_permutation_params(*, permutation_size: int) -> None: ...
-def _mul_bind(*, out_dtype: np.dtype[Any] | None = None) -> None: ...
+def _mul_bind(*, out_dtype: np.dtype | None = None) -> None: ...
 def _name_params(*, name: str) -> None: ...
-def _new_ref_params(*, kind: str | None, memory_space: Any) -> None: ...
-def _new_ref_bind(*, kind: str | None = None, memory_space: Any) -> None: ...
+def _new_ref_params(*, kind: str | None, memory_space: object) -> None: ...
+def _new_ref_bind(*, kind: str | None = None, memory_space: object) -> None: ...
 def _ormqr_params(*, left: bool, transpose: bool) -> None: ...
 def _pad_params(*, padding_config: tuple[tuple[int, int, int], ...]) -> None: ...
 def _platform_index_bind(*, platforms: tuple[tuple[str, ...] | None, ...]) -> None: ...
@@ -2043,7 +2054,7 @@ def _ppermute_params(
 def _psum_invariant_params(*, axes: tuple[Hashable, ...]) -> None: ...
 def _pure_callback_params(
     *,
-    callback: Callable[..., Any],
+    callback: Callable[..., object],
     result_avals: tuple[ShapedArray, ...],
     sharding: jax.sharding.Sharding | None,
     vmap_method: str | None,
@@ -2052,14 +2063,14 @@ def _pure_callback_handler(
     x: Never,
     /,
     *operands: Never,
-    callback: Callable[..., Any],
+    callback: Callable[..., object],
     result_avals: tuple[ShapedArray, ...],
     sharding: jax.sharding.Sharding | None,
     vmap_method: str | None,
 ) -> None: ...
 def _pure_callback_bind(
     *operands: ArrayLike,
-    callback: Callable[..., Any],
+    callback: Callable[..., object],
     result_avals: tuple[ShapedArray, ...],
     sharding: jax.sharding.Sharding | None = None,
     vmap_method: str | None = None,
@@ -2090,7 +2101,7 @@ def _ragged_dot_general_params(
     | lax.DotAlgorithm
     | lax.DotAlgorithmPreset
     | None,
-    preferred_element_type: np.dtype[Any] | None,
+    preferred_element_type: np.dtype | None,
     ragged_dot_dimension_numbers: lax.RaggedDotDimensionNumbers,
 ) -> None: ...
 def _ragged_dot_general_bind(
@@ -2102,27 +2113,27 @@ def _ragged_dot_general_bind(
     | lax.DotAlgorithm
     | lax.DotAlgorithmPreset
     | None = None,
-    preferred_element_type: np.dtype[Any] | None = None,
+    preferred_element_type: np.dtype | None = None,
     ragged_dot_dimension_numbers: lax.RaggedDotDimensionNumbers,
 ) -> None: ...
 def _random_bits_params(*, bit_width: int, shape: tuple[int, ...]) -> None: ...
 def _random_gamma_params(*, log_space: bool) -> None: ...
-def _random_seed_params(*, impl: Any) -> None: ...
+def _random_seed_params(*, impl: object) -> None: ...
 def _random_split_params(*, shape: tuple[int, ...]) -> None: ...
 def _reduce_params(
-    *, computation: Callable[..., Any], dimensions: tuple[int, ...], jaxpr: ClosedJaxpr
+    *, computation: Callable[..., object], dimensions: tuple[int, ...], jaxpr: ClosedJaxpr
 ) -> None: ...
 def _reduce_handler(
     x: Never,
     /,
     *operands: Never,
-    computation: Callable[..., Any],
+    computation: Callable[..., object],
     dimensions: tuple[int, ...],
     jaxpr: ClosedJaxpr,
 ) -> None: ...
 def _reduce_bind(
     *operands: ArrayLike,
-    computation: Callable[..., Any],
+    computation: Callable[..., object],
     dimensions: tuple[int, ...],
     jaxpr: ClosedJaxpr,
 ) -> None: ...
@@ -2150,7 +2161,7 @@ def _reduce_sum_bind(
 def _reduce_window_params(
     *,
     base_dilation: tuple[int, ...],
-    consts: tuple[Any, ...],
+    consts: tuple[object, ...],
     jaxpr: Jaxpr,
     padding: tuple[tuple[int, int], ...],
     window_dilation: tuple[int, ...],
@@ -2162,7 +2173,7 @@ def _reduce_window_handler(
     /,
     *operands: Never,
     base_dilation: tuple[int, ...],
-    consts: tuple[Any, ...],
+    consts: tuple[object, ...],
     jaxpr: Jaxpr,
     padding: tuple[tuple[int, int], ...],
     window_dilation: tuple[int, ...],
@@ -2172,7 +2183,7 @@ def _reduce_window_handler(
 def _reduce_window_bind(
     *operands: ArrayLike,
     base_dilation: tuple[int, ...],
-    consts: tuple[Any, ...],
+    consts: tuple[object, ...],
     jaxpr: Jaxpr,
     padding: tuple[tuple[int, int], ...],
     window_dilation: tuple[int, ...],
@@ -2188,7 +2199,7 @@ def _reduce_window_max_params(
     window_strides: tuple[int, ...],
 ) -> None: ...
 def _remat_params(
-    *, differentiated: bool, jaxpr: Jaxpr, policy: Callable[..., Any] | None, prevent_cse: bool
+    *, differentiated: bool, jaxpr: Jaxpr, policy: Callable[..., object] | None, prevent_cse: bool
 ) -> None: ...
 def _remat_handler(
     x: Never,
@@ -2196,14 +2207,14 @@ def _remat_handler(
     *operands: Never,
     differentiated: bool,
     jaxpr: Jaxpr,
-    policy: Callable[..., Any] | None,
+    policy: Callable[..., object] | None,
     prevent_cse: bool,
 ) -> None: ...
 def _remat_bind(
     *operands: ArrayLike,
     differentiated: bool,
     jaxpr: Jaxpr,
-    policy: Callable[..., Any] | None = None,
+    policy: Callable[..., object] | None = None,
     prevent_cse: bool,
 ) -> None: ...
 def _reshape_params(
@@ -2218,19 +2229,19 @@ def _reshape_bind(
     new_sizes: tuple[int, ...],
     sharding: jax.sharding.Sharding | None = None,
 ) -> None: ...
-def _reshard_params(*, concrete_mesh: Any, dst_sharding: jax.sharding.Sharding) -> None: ...
+def _reshard_params(*, concrete_mesh: object, dst_sharding: jax.sharding.Sharding) -> None: ...
 def _rev_params(*, dimensions: tuple[int, ...]) -> None: ...
 def _rng_bit_generator_params(
     *,
     algorithm: lax.RandomAlgorithm,
-    dtype: np.dtype[Any],
+    dtype: np.dtype,
     out_sharding: jax.sharding.Sharding | None,
     shape: tuple[int, ...],
 ) -> None: ...
 def _rng_bit_generator_bind(
     *,
     algorithm: lax.RandomAlgorithm,
-    dtype: np.dtype[Any],
+    dtype: np.dtype,
     out_sharding: jax.sharding.Sharding | None = None,
     shape: tuple[int, ...],
 ) -> None: ...
@@ -2257,12 +2268,10 @@ def _scaled_dot_params(
     dimension_numbers: tuple[
         tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]
     ],
-    preferred_element_type: np.dtype[Any] | None,
+    preferred_element_type: np.dtype | None,
 ) -> None: ...
 def _scaled_dot_bind(
-    *,
-    dimension_numbers: lax.DotDimensionNumbers,
-    preferred_element_type: np.dtype[Any] | None = None,
+    *, dimension_numbers: lax.DotDimensionNumbers, preferred_element_type: np.dtype | None = None
 ) -> None: ...
 def _scan_params(
     *, jaxpr: ClosedJaxpr, length: int, num_carry: int, num_consts: int, reverse: bool, unroll: int
@@ -2293,7 +2302,7 @@ def _scatter_params(
     indices_are_sorted: bool,
     mode: lax.GatherScatterMode,
     unique_indices: bool,
-    update_consts: tuple[Any, ...],
+    update_consts: tuple[object, ...],
     update_jaxpr: Jaxpr | None,
 ) -> None: ...
 def _scatter_bind(
@@ -2302,16 +2311,19 @@ def _scatter_bind(
     indices_are_sorted: bool,
     mode: lax.GatherScatterMode,
     unique_indices: bool,
-    update_consts: tuple[Any, ...],
+    update_consts: tuple[object, ...],
     update_jaxpr: Jaxpr | None = None,
 ) -> None: ...
 def _schur_params(
-    *, compute_schur_vectors: bool, select_callable: Callable[..., Any] | None, sort_eig_vals: bool
+    *,
+    compute_schur_vectors: bool,
+    select_callable: Callable[..., object] | None,
+    sort_eig_vals: bool,
 ) -> None: ...
 def _schur_bind(
     *,
     compute_schur_vectors: bool,
-    select_callable: Callable[..., Any] | None = None,
+    select_callable: Callable[..., object] | None = None,
     sort_eig_vals: bool,
 ) -> None: ...
 def _select_and_gather_add_params(
@@ -2326,9 +2338,9 @@ def _select_and_gather_add_params(
 def _select_and_scatter_params(
     *,
     padding: tuple[tuple[int, int], ...],
-    scatter_consts: tuple[Any, ...],
+    scatter_consts: tuple[object, ...],
     scatter_jaxpr: Jaxpr,
-    select_consts: tuple[Any, ...],
+    select_consts: tuple[object, ...],
     select_jaxpr: Jaxpr,
     window_dimensions: tuple[int, ...],
     window_strides: tuple[int, ...],

@@ -175,9 +175,7 @@ class AnyOp:
             self._many(operands, params) if self.multiple_results else self._one(operands, params)
         )
 
-    def out_aval(
-        self, *operands: Any, **params: Any
-    ) -> jax.ShapeDtypeStruct | list[jax.ShapeDtypeStruct]:
+    def out_aval(self, *operands: Any, **params: Any) -> HasAval | list[Any]:
         """The shape and dtype of what the primitive would give; nothing is computed."""
         structs = self._many_aval(operands, params)
         return structs if self.multiple_results else structs[0]
@@ -223,7 +221,7 @@ class NullaryOp(AnyOp, Generic[B]):
     """An op without operands. No implicit array can reach it, so it has no handlers."""
 
     __slots__ = ()
-    arity = 0
+    arity: int | None = 0
 
     def __init__(self, name: str, bind: Callable[B, None], /, **facts: Unpack[Facts]) -> None:
         super().__init__(name, bind, **facts)
@@ -237,11 +235,10 @@ class NullaryOp(AnyOp, Generic[B]):
         return self._one_aval(args, params)
 
 
-class UnaryOp(AnyOp, Generic[P, B]):
-    """An op of one operand."""
+class _FixedOp(AnyOp, Generic[P, B]):
+    """An op that always takes the same number of operands."""
 
     __slots__ = ()
-    arity = 1
 
     def __init__(
         self,
@@ -253,6 +250,13 @@ class UnaryOp(AnyOp, Generic[P, B]):
     ) -> None:
         del params  # for type checkers
         super().__init__(name, bind, **facts)
+
+
+class UnaryOp(_FixedOp[P, B]):
+    """An op of one operand."""
+
+    __slots__ = ()
+    arity: int | None = 1
 
     def to(
         self,
@@ -279,22 +283,11 @@ class UnaryOp(AnyOp, Generic[P, B]):
         return UnaryGroup(None, self, *_members(other))
 
 
-class BinaryOp(AnyOp, Generic[P, B]):
+class BinaryOp(_FixedOp[P, B]):
     """An op of two operands."""
 
     __slots__ = ()
-    arity = 2
-
-    def __init__(
-        self,
-        name: str,
-        params: Callable[P, None],
-        bind: Callable[B, None],
-        /,
-        **facts: Unpack[Facts],
-    ) -> None:
-        del params  # for type checkers
-        super().__init__(name, bind, **facts)
+    arity: int | None = 2
 
     def to(
         self,
@@ -322,22 +315,11 @@ class BinaryOp(AnyOp, Generic[P, B]):
         return BinaryGroup(None, self, *_members(other))
 
 
-class TernaryOp(AnyOp, Generic[P, B]):
+class TernaryOp(_FixedOp[P, B]):
     """An op of three operands."""
 
     __slots__ = ()
-    arity = 3
-
-    def __init__(
-        self,
-        name: str,
-        params: Callable[P, None],
-        bind: Callable[B, None],
-        /,
-        **facts: Unpack[Facts],
-    ) -> None:
-        del params  # for type checkers
-        super().__init__(name, bind, **facts)
+    arity: int | None = 3
 
     def to(
         self,
@@ -372,22 +354,11 @@ class TernaryOp(AnyOp, Generic[P, B]):
         return TernaryGroup(None, self, *_members(other))
 
 
-class QuaternaryOp(AnyOp, Generic[P, B]):
+class QuaternaryOp(_FixedOp[P, B]):
     """An op of four operands."""
 
     __slots__ = ()
-    arity = 4
-
-    def __init__(
-        self,
-        name: str,
-        params: Callable[P, None],
-        bind: Callable[B, None],
-        /,
-        **facts: Unpack[Facts],
-    ) -> None:
-        del params  # for type checkers
-        super().__init__(name, bind, **facts)
+    arity: int | None = 4
 
     def to(
         self,
@@ -430,23 +401,12 @@ class QuaternaryOp(AnyOp, Generic[P, B]):
         return QuaternaryGroup(None, self, *_members(other))
 
 
-class MultiUnaryOp(AnyOp, Generic[P, B]):
+class MultiUnaryOp(_FixedOp[P, B]):
     """An op of one operand that gives a list."""
 
     __slots__ = ()
-    arity = 1
-    multiple_results = True
-
-    def __init__(
-        self,
-        name: str,
-        params: Callable[P, None],
-        bind: Callable[B, None],
-        /,
-        **facts: Unpack[Facts],
-    ) -> None:
-        del params  # for type checkers
-        super().__init__(name, bind, **facts)
+    arity: int | None = 1
+    multiple_results: bool = True
 
     def to(
         self,
@@ -473,23 +433,12 @@ class MultiUnaryOp(AnyOp, Generic[P, B]):
         return MultiUnaryGroup(None, self, *_members(other))
 
 
-class MultiBinaryOp(AnyOp, Generic[P, B]):
+class MultiBinaryOp(_FixedOp[P, B]):
     """An op of two operands that gives a list."""
 
     __slots__ = ()
-    arity = 2
-    multiple_results = True
-
-    def __init__(
-        self,
-        name: str,
-        params: Callable[P, None],
-        bind: Callable[B, None],
-        /,
-        **facts: Unpack[Facts],
-    ) -> None:
-        del params  # for type checkers
-        super().__init__(name, bind, **facts)
+    arity: int | None = 2
+    multiple_results: bool = True
 
     def to(
         self,
@@ -516,23 +465,12 @@ class MultiBinaryOp(AnyOp, Generic[P, B]):
         return MultiBinaryGroup(None, self, *_members(other))
 
 
-class MultiQuaternaryOp(AnyOp, Generic[P, B]):
+class MultiQuaternaryOp(_FixedOp[P, B]):
     """An op of four operands that gives a list."""
 
     __slots__ = ()
-    arity = 4
-    multiple_results = True
-
-    def __init__(
-        self,
-        name: str,
-        params: Callable[P, None],
-        bind: Callable[B, None],
-        /,
-        **facts: Unpack[Facts],
-    ) -> None:
-        del params  # for type checkers
-        super().__init__(name, bind, **facts)
+    arity: int | None = 4
+    multiple_results: bool = True
 
     def to(
         self,
@@ -577,8 +515,8 @@ class MultiQuaternaryOp(AnyOp, Generic[P, B]):
         return MultiQuaternaryGroup(None, self, *_members(other))
 
 
-class VariadicOp(AnyOp, Generic[P, V, B]):
-    """An op of any number of operands; its handler may take `*operands`."""
+class _VariedOp(AnyOp, Generic[P, V, B]):
+    """An op that takes any number of operands."""
 
     __slots__ = ()
 
@@ -593,6 +531,12 @@ class VariadicOp(AnyOp, Generic[P, V, B]):
     ) -> None:
         del params, handler  # for type checkers
         super().__init__(name, bind, **facts)
+
+
+class VariadicOp(_VariedOp[P, V, B]):
+    """An op of any number of operands; its handler may take `*operands`."""
+
+    __slots__ = ()
 
     @overload
     def to(
@@ -654,23 +598,11 @@ class VariadicOp(AnyOp, Generic[P, V, B]):
         return self._one_aval(args, params)
 
 
-class MultiVariadicOp(AnyOp, Generic[P, V, B]):
+class MultiVariadicOp(_VariedOp[P, V, B]):
     """An op of any number of operands that gives a list; its handler may take `*operands`."""
 
     __slots__ = ()
-    multiple_results = True
-
-    def __init__(
-        self,
-        name: str,
-        params: Callable[P, None],
-        handler: Callable[V, None],
-        bind: Callable[B, None],
-        /,
-        **facts: Unpack[Facts],
-    ) -> None:
-        del params, handler  # for type checkers
-        super().__init__(name, bind, **facts)
+    multiple_results: bool = True
 
     @overload
     def to(
@@ -748,7 +680,7 @@ class UnlistedOp(AnyOp):
     def __init__(self, primitive: _jax.Primitive, /) -> None:
         super().__init__(primitive.name, _no_params, doc="A primitive that typedqax does not list.")
         self._primitive = primitive
-        self.multiple_results = primitive.multiple_results
+        self.multiple_results: bool = primitive.multiple_results
 
     def target(self, first: object | None = None) -> Target:
         """This op as something that a rule is for; nothing is known of its operands and params."""
