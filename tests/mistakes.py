@@ -124,6 +124,30 @@ HANDLERS = {
         "def bad(",
         "`bad`: it gives one array, Array; `top_k` has several results: give a tuple",
     ),
+    "result with its axes exchanged": (
+        (
+            'def bad(x: Float[Low, "m n"], /) -> Float[Low, "n m"]: ...\n'
+            'T = tq.HandlerTable("t", ops.sin.to(bad))\n'
+        ),
+        "result",
+        "def bad(",
+        (
+            '`bad` cannot give Float[Low, "n m"]: sin(Low f32[2,3]) is f32[2,3]; axis n is 2 (the '
+            "result, axis 0), but 3 from x, axis 1"
+        ),
+    ),
+    "result of another dtype": (
+        (
+            'def bad(x: Float[Low, "n"], y: Array, /) -> Float[Array, "n"]: ...\n'
+            'T = tq.HandlerTable("t", ops.eq.to(bad))\n'
+        ),
+        "result",
+        "def bad(",
+        (
+            '`bad` cannot give Float[Array, "n"]: eq(Low f32[2], Array f32[2]) is bool[2]; '
+            'the result: dtype bool, expected Float[Array, "n"]'
+        ),
+    ),
     "too few operands": (
         "def bad(x: Low, /) -> Array: ...\nT = ops.sub.to(bad)\n",
         "arity",

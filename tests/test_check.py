@@ -118,6 +118,16 @@ def test_every_annotation_of_one_handler_is_looked_at(package: Callable[..., Pat
             id="declines at times",
         ),
         pytest.param(
+            'def fine(x: Float[Low, "m n"], /) -> Float[Low, "n m"] | tq.Declined: ...\n'
+            'T = tq.HandlerTable("t", ops.sin.to(fine))\n',
+            id="may decline all but square matrices",
+        ),
+        pytest.param(
+            'def fine(x: Float[Low, "m n"], y: Float[Array, ""], /) -> Float[Low, "m n"]: ...\n'
+            'T = tq.HandlerTable("t", ops.mul.to(fine, commutative=True))\n',
+            id="a scalar beside a matrix",
+        ),
+        pytest.param(
             "def fine(*operands: tq.ImplicitArray, **params: Any) -> Array: ...\n"
             'T = tq.HandlerTable("t", ops.any_primitive.to(lambda op, *x, **p: tq.DECLINE))\n',
             id="a handler that is a lambda",

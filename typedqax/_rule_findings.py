@@ -5,13 +5,21 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 
+import jax
+import numpy as np
+
 from typedqax import ops
+from typedqax._aval import describe
+from typedqax._contracts import in_terms_of
 from typedqax._findings import Finding, Severity, named_ops
 from typedqax._handler import Handler
-from typedqax._rule import Rule
+from typedqax._mismatch import mismatch
+from typedqax._rule import Entry, Rule
+from typedqax._signature import Dense, Parameter, Signature
 from typedqax._written import returned
 
 
@@ -21,6 +29,7 @@ def rule_findings(rule: Rule) -> Iterator[Finding]:
         always = list(_of_missing_params(rule))
         yield from always or _of_params(rule)
     yield from _of_declines(rule.handler)
+    yield from _of_result(rule)
 
 
 def _at(handler: Handler, line: int, code: str, text: str, severity: Severity = "error") -> Finding:
@@ -73,6 +82,49 @@ def _recorded() -> Mapping[str, Mapping[str, list[str]]]:
 def _is_always_none(primitive: str, param: str) -> bool:
     """Whether JAX's own functions leave this param None, so that only a user gives it a value."""
     return _recorded().get(primitive, {}).get(param) == ["None"]
+
+
+def _of_result(rule: Rule) -> Iterator[Finding]:
+    """A result that is annotated otherwise than the primitive's own rule has it.
+
+    Asked of one call that the handler takes, of primitives that need no params. A handler that may
+    decline may be declining that one.
+    """
+    handler = rule.handler
+    if handler.declines != "never" or not handler.result.single:
+        return
+    for entry in rule.entries:
+        contradiction = _contradiction(entry)
+        if contradiction is not None:
+            text = f"`{handler.name}` cannot give {handler.result.text}: {contradiction}"
+            yield _at(handler, handler.place.line, "result", text)
+            return
+
+
+def _contradiction(entry: Entry) -> str | None:
+    """What the primitive gives for a call that the entry takes, if it is not as annotated."""
+    op, items = ops.find(entry.target.name), entry.handler.result.items
+    if op is None or not items or frozenset(op.params).difference(op._defaults):
+        return None
+    call = entry.calls.reaching(entry.signature)
+    match = None if call is None else entry.signature.match(call)
+    if call is None or match is None or match.swapped or not call.certain:
+        return None
+    try:
+        structs = [jax.ShapeDtypeStruct(each.shape, np.dtype(each.dtype)) for each in call]
+        result = op.out_aval(*structs)
+    except Exception:  # noqa: BLE001  # JAX refuses such a call in many ways: then it is no example
+        return None
+    got = describe(result)
+    parameters = entry.signature.forms[0].at(len(call))
+    dense = tuple(replace(each, classes=frozenset({Dense}), predicates=()) for each in items[0])
+    whole = Signature.of(*parameters, Parameter("the result", dense))
+    if whole.match((*call, got)) is not None:
+        return None
+    names = [*(each.name for each in parameters), "the result"]
+    reason = in_terms_of(names, mismatch(whole, (*call, got)))
+    shown = ", ".join(map(str, call))
+    return f"{op.name}({shown}) is {str(got).removeprefix('Array ')}; {reason}"
 
 
 def _of_declines(handler: Handler) -> Iterator[Finding]:
