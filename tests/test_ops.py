@@ -19,10 +19,11 @@ import pytest
 from beartype.door import is_bearable
 from jax import Array, lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, primitives
+from jax.sharding import AxisType, PartitionSpec
 from jaxtyping import Float
 
 import typedqax as tq
-from typedqax import ops
+from typedqax import _jax, ops
 from typedqax.ops import _facts, _generate, _generated
 
 PUBLIC = sorted(name for name in dir(primitives) if name.endswith("_p"))
@@ -206,7 +207,7 @@ def test_the_committed_ops_are_those_of_the_jax_that_they_name() -> None:
 
 
 # What older versions lack of the primitives that are listed.
-LACKING = {"0.10.0": {"mulhi", "stack", "unstack"}, "0.10.1": {"mulhi", "stack", "unstack"}}
+LACKING = {"0.10.0": {"mulhi", "stack", "unstack"}, "0.10.1": {"mulhi"}}
 
 
 def test_an_op_whose_primitive_this_jax_lacks_is_not_there_and_says_why() -> None:
@@ -271,6 +272,7 @@ def _relu_like() -> Callable[[Array], Array]:
 X = jnp.ones((4,), jnp.float32)
 M = jnp.ones((4, 4), jnp.float32)
 KEY = jax.random.key(0)
+MESH = jax.make_mesh((1,), ("i",), axis_types=(AxisType.Auto,))
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "elementwise": (lambda x: jnp.sin(x) ** 3 + jnp.exp(-x) * jnp.log1p(x) / jnp.sqrt(x), (X,)),
     "matmul": (lambda m, x: m @ x, (M, X)),
@@ -304,6 +306,14 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "pooling": (lambda m: lax.reduce_window(m, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID"), (M,)),
     "fft": (lambda x: jnp.fft.irfft(jnp.fft.rfft(x)), (X,)),
     "linear algebra": (lambda m: (jnp.linalg.eigh(m), jnp.linalg.qr(m), jnp.linalg.svd(m)), (M,)),
+    "eigenvectors": (jnp.linalg.eig, (M,)),
+    "ragged matmul": (lambda m: lax.ragged_dot(m, m[None], jnp.array([4])), (M,)),
+    "shards": (
+        jax.shard_map(
+            jnp.sin, mesh=MESH, in_specs=PartitionSpec("i"), out_specs=PartitionSpec("i")
+        ),
+        (X,),
+    ),
     "solve": (lambda m: (jnp.linalg.solve(m, m), jax.scipy.linalg.cho_solve((m, True), m)), (M,)),
     "random": (
         lambda k: (jax.random.normal(k, (3,)), jax.random.split(k), jax.random.fold_in(k, 1)),
@@ -370,7 +380,8 @@ def _without_numpy_ints(value: Any) -> Any:
 def _param_types(op: ops.AnyOp) -> dict[str, Any]:
     words = op.attribute.rstrip("_").split("_")
     typed = getattr(ops, "".join(word.capitalize() for word in words) + "Params", None)
-    return {} if typed is None else typing.get_type_hints(typed)
+    hints = {} if typed is None else typing.get_type_hints(typed)
+    return {name: hints[param] for param, name in _jax.params_here(op.name, hints).items()}
 
 
 def test_params_that_siblings_lack_are_not_required() -> None:
@@ -436,7 +447,8 @@ def test_facts_speak_of_generated_ops_only() -> None:
     ):
         assert set(table) <= set(by_attribute)
     for attribute, types in _facts.OP_TYPES.items():
-        assert set(types) <= set(by_attribute[attribute].params), attribute
+        op = by_attribute[attribute]
+        assert set(_jax.params_here(op.name, types).values()) <= set(op.params), attribute
 
 
 def test_the_namespace_offers_nothing_but_ops_their_params_and_groups() -> None:
@@ -477,6 +489,18 @@ def test_an_op_of_several_results_gives_a_list() -> None:
     np.testing.assert_array_equal(values, [9.0, 5.0])
     np.testing.assert_array_equal(indices, [1, 2])
     assert isinstance(ops.sort.bind(X, X, dimension=0, is_stable=True, num_keys=1), list)
+
+
+def test_what_is_bound_without_optional_params_is_what_jax_binds() -> None:
+    (equation,) = [
+        equation
+        for equation in _equations(jax.make_jaxpr(PROGRAMS["ragged matmul"][0])(M).jaxpr)
+        if equation.primitive.name == "ragged_dot_general"
+    ]
+    given = {name: value for name, value in equation.params.items() if value is not None}
+    np.testing.assert_array_equal(
+        ops.ragged_dot_general.bind(M, M[None], jnp.array([4]), **given), M @ M
+    )
 
 
 def test_bind_is_traced_like_any_other_application() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -22,6 +23,7 @@ from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import dtypes as _dtypes
 from jax._src import named_sharding as _named_sharding
+from jax._src import shard_map as _shard_map
 from jax._src import traceback_util as _traceback_util
 from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import batching as _batching
@@ -165,6 +167,32 @@ def primitive_names() -> frozenset[str]:
         _batching.fancy_primitive_batchers,
     ]
     return frozenset(primitive.name for registry in registries for primitive in registry)
+
+
+def _takes(function: Callable[..., Any], parameter: str) -> bool:
+    return parameter in inspect.signature(function).parameters
+
+
+FORMER_PARAMS: dict[str, dict[str, str | None]] = {
+    # By primitive: what a param of the newest JAX is called in this one, or None.
+    "eig": {}
+    if _takes(jax.lax.linalg.eig, "enable_eigvec_derivs")
+    else {"enable_eigvec_derivs": None},
+    "ragged_dot_general": {}
+    if _takes(jax.lax.ragged_dot_general, "out_sharding")
+    else {"out_sharding": None},
+    "shard_map": {}
+    if _takes(_shard_map._shard_map_staging, "newly_manual_axes")
+    else {"newly_manual_axes": "manual_axes"},
+}
+"""Params that came with JAX 0.10.1 (`eig`, `ragged_dot_general`) and 0.10.2 (`shard_map`)."""
+
+
+def params_here(primitive: str, params: Iterable[str]) -> dict[str, str]:
+    """The params of the newest JAX that this one has too, each with its name here."""
+    former = FORMER_PARAMS.get(primitive, {})
+    names = {param: former.get(param, param) for param in params}
+    return {param: name for param, name in names.items() if name is not None}
 
 
 def canonicalize(value: Any) -> Any:

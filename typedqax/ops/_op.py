@@ -136,8 +136,14 @@ class AnyOp:
         self.doc = facts["doc"]
         code = bind.__code__
         first = code.co_argcount
-        self.params = code.co_varnames[first : first + code.co_kwonlyargcount]
-        self._defaults: dict[str, object] = bind.__kwdefaults__ or {}
+        written = code.co_varnames[first : first + code.co_kwonlyargcount]
+        here = _jax.params_here(name, written)
+        self.params = tuple(here.values())
+        self._defaults: dict[str, object] = {
+            here[param]: default
+            for param, default in (bind.__kwdefaults__ or {}).items()
+            if param in here
+        }
         self._path = facts.get("path", f"{self.attribute.rstrip('_')}_p")
         self._primitive: _jax.Primitive | None = None
 
