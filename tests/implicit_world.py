@@ -6,14 +6,13 @@ What an array stands for is computed here by numpy from the numbers it was made 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from jax import Array
 from jaxtyping import Float, Shaped
 
@@ -33,13 +32,6 @@ def close(got: Any, expected: Any, tolerance: float = 2e-5) -> None:
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
         assert jnp.asarray(a).dtype == jnp.asarray(b).dtype
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), tolerance, tolerance)
-
-
-@pytest.fixture(autouse=True)
-def compiled_once() -> Iterator[None]:
-    """Imported by tests that compare numbers: looking for leaks turns JAX's caches off."""
-    with jax.check_tracer_leaks(False):
-        yield
 
 
 def transformed(f: Callable[..., Any], **options: Any) -> Callable[..., Any]:

@@ -19,7 +19,7 @@ from jax.tree_util import SequenceKey
 from jaxtyping import Float
 
 import typedqax as tq
-from tests.implicit_world import compiled_once, numbers, transformed  # noqa: F401  # a fixture
+from tests.implicit_world import numbers, transformed
 from typedqax import ops
 from typedqax._argument import Argument
 

@@ -29,11 +29,12 @@ from tests.implicit_world import (
     Scaled,
     Zeros,
     close,
-    compiled_once,  # noqa: F401  # a fixture
     numbers,
     transformed,
 )
 from typedqax import ops
+
+pytestmark = pytest.mark.without_leak_checks
 
 cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 SAME = numbers(22, 3, 4)

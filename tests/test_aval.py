@@ -20,7 +20,6 @@ from tests.implicit_world import (
     Rows,
     Scaled,
     Zeros,
-    compiled_once,  # noqa: F401  # a fixture
     numbers,
     transformed,
 )

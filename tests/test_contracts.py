@@ -22,7 +22,6 @@ from tests.implicit_world import (
     Plain,
     Scaled,
     close,
-    compiled_once,  # noqa: F401  # a fixture
     numbers,
     transformed,
 )

@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 
 import typedqax as tq
-from tests.implicit_world import Plain, compiled_once, transformed  # noqa: F401  # a fixture
+from tests.implicit_world import Plain, transformed
 from typedqax import _jax
 
 

@@ -18,9 +18,10 @@ from tests.implicit_world import (
     Plain,
     Scaled,
     close,
-    compiled_once,  # noqa: F401  # a fixture
     numbers,
 )
+
+pytestmark = pytest.mark.without_leak_checks
 
 SAME = numbers(22, 3, 4)
 

@@ -25,7 +25,6 @@ from tests.implicit_world import (
     Scaled,
     Zeros,
     close,
-    compiled_once,  # noqa: F401  # a fixture
     numbers,
     transformed,
 )
@@ -579,3 +578,38 @@ def test_scaled_arrays_stay_implicit_through_plumbing() -> None:
     )(value)
     assert type(result) is Scaled
     close(tq.materialize(result), -SAME * 2.0)
+
+
+PYTHON: dict[str, Any] = {
+    "bool": bool,
+    "int": int,
+    "float": float,
+    "complex": complex,
+    "index": lambda x: [10, 20, 30][x.astype(int)],
+    "item": lambda x: x.item(),
+    "tolist": lambda x: x.tolist(),
+    "numpy": lambda x: np.asarray(x).tolist(),
+    "format": lambda x: f"{x:.2f}",
+    "if": lambda x: "yes" if x else "no",
+    "range": lambda x: list(range(int(x))),
+}
+
+
+@pytest.mark.parametrize("name", PYTHON)
+def test_python_reads_the_number_that_a_concrete_array_stands_for(name: str) -> None:
+    x: Any = jnp.float32(2)
+    assert transformed(PYTHON[name])(Plain(x)) == PYTHON[name](x)
+
+
+def test_what_python_reads_is_said_and_can_be_forbidden() -> None:
+    f = transformed(float)
+    with tq.materialization("warn", Plain), pytest.warns(tq.MaterializationWarning, match="float"):
+        f(Plain(jnp.float32(2)))
+    with tq.materialization("error"), pytest.raises(tq.MaterializationError, match="float"):
+        f(Plain(jnp.float32(2)))
+
+
+def test_under_jit_python_is_refused_as_jax_refuses_it() -> None:
+    for f in (bool, float, np.asarray):
+        with pytest.raises(jax.errors.JAXTypeError):
+            jax.jit(transformed(f))(Plain(jnp.float32(2)))

@@ -28,12 +28,13 @@ from tests.implicit_world import (
     Scaled,
     Zeros,
     close,
-    compiled_once,  # noqa: F401  # a fixture
     numbers,
     scale_scaled,
     transformed,
 )
 from typedqax import ops
+
+pytestmark = pytest.mark.without_leak_checks
 
 LEFT, RIGHT, SAME = numbers(20, 2, 3), numbers(21, 4, 2), numbers(22, 3, 4)
 

@@ -19,7 +19,6 @@ from tests.implicit_world import (
     LoraMatrix,
     Rows,
     Zeros,
-    compiled_once,  # noqa: F401  # a fixture
     transformed,
 )
 from typedqax._value import (

@@ -346,6 +346,18 @@ def varying_axes(aval: Any) -> frozenset[Any]:
     return frozenset(getattr(kinds, "varying", None) or ())
 
 
+# Before JAX 0.10.2 it has another name.
+_vary_alike: Callable[..., Sequence[Any]] = getattr(
+    _core,
+    "auto_insert_reshard" if hasattr(_core, "auto_insert_reshard") else "standard_insert_pvary",
+)
+
+
+def varying_alike(operands: Sequence[Any]) -> Sequence[Any]:
+    """The operands, varying over the same axes of a `shard_map`, as JAX's functions make them."""
+    return _vary_alike(*operands) if _config._check_vma.value else operands
+
+
 def float_bits(dtype: Any) -> tuple[int, int] | None:
     """The bits of the exponent and of the mantissa of a floating dtype; None of any other."""
     if not _dtypes.issubdtype(dtype, np.floating):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import jax
+import numpy as np
 
 from typedqax import _jax
 from typedqax._argument import Argument
@@ -190,6 +191,54 @@ class ImplicitTracer(_jax.AnyTracer):
         """The dense array that this one stands for."""
         with _jax.under(self._trace.parent):
             return densify(self.value, self._trace.run, self.argument)
+
+    def _numbers(self, asked_by: str) -> Any:
+        """The dense array, because Python or numpy asks for its numbers; said, or forbidden.
+
+        Where there are none yet, under jit, JAX refuses to give them as it does for any array.
+        """
+        trace = self._trace
+        trace.run.happened(
+            Materialization.of(
+                self.value,
+                asked_by,
+                [f"{asked_by} needs its numbers"],
+                source=trace.place(),
+                argument=self.argument,
+            )
+        )
+        return self.materialize()
+
+    if not TYPE_CHECKING:
+
+        def __bool__(self) -> bool:
+            return bool(self._numbers("bool"))
+
+        def __int__(self) -> int:
+            return int(self._numbers("int"))
+
+        def __float__(self) -> float:
+            return float(self._numbers("float"))
+
+        def __complex__(self) -> complex:
+            return complex(self._numbers("complex"))
+
+        def __index__(self) -> int:
+            return self._numbers("index").__index__()
+
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+            return np.asarray(self._numbers("numpy.asarray"), dtype=dtype)
+
+        def __format__(self, spec: str) -> str:
+            return format(self._numbers("format"), spec) if spec else str(self)
+
+        def item(self, *args: int) -> Any:
+            """The element at an index, as a Python scalar."""
+            return self._numbers("item").item(*args)
+
+        def tolist(self) -> Any:
+            """The elements as nested lists."""
+            return self._numbers("tolist").tolist()
 
 
 Callers: TypeAlias = tuple[_jax.SourceInfo, ...]
@@ -623,6 +672,9 @@ class Call:
                 densify(value, run, argument) if is_value(value) else value
                 for value, argument in zip(self.values, self.arguments, strict=True)
             ]
+            # JAX's functions saw to it for the operands that they knew; an implicit one did not
+            # say over which axes of a shard_map it varies.
+            dense = list(_jax.varying_alike(dense))
         results = _jax.bind_under(self.trace.parent, self.primitive, dense, self.params)
         return list(results) if self.primitive.multiple_results else [results]
 

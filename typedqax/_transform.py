@@ -295,7 +295,7 @@ class HasPrimitive(Protocol[R_co]):
 def apply_primitive(primitive: Primitive, operands: Sequence[Any], params: Params) -> Any:
     """`primitive` on operands that may be implicit, with dispatch, under the current trace."""
     if not any(is_value(operand) for operand in operands):
-        return _jax.bind(primitive, operands, params)
+        return _jax.bind(primitive, _jax.varying_alike(operands), params)
     current = _jax.current_trace()
     if type(current) is ImplicitTrace:
         arguments = map(argument_in_handlers, operands)

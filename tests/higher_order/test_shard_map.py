@@ -13,6 +13,7 @@ from jax.sharding import AxisType, PartitionSpec
 import typedqax as tq
 from tests.agreement import X, assert_agrees, assert_same, low_rank, only, rng, use
 from tests.implicit_kinds import LowRank, Plain, Scaled, dense, numbers
+from typedqax.arrays import LORA, LoraMatrix
 
 pytestmark = pytest.mark.without_leak_checks
 
@@ -23,6 +24,7 @@ LAYERS: LowRank = jax.tree.map(
 )
 SHARED = LowRank(LAYERS.a, low_rank().b, 0.5)
 XS = numbers(rng(1), 4, 2, 3)
+ONES, TWO = jnp.ones((2, 3, 4)), jnp.float32(2)
 
 
 def shards(f: Any, in_specs: Any, out_specs: Any, *, checked: bool = True) -> Any:
@@ -149,6 +151,25 @@ def test_loops_and_functions_inside_shards_run_the_handlers() -> None:
     f = shards(layers, (P("i"), P()), P("i"))
     with tq.materialization("error"):
         assert_agrees(f, X, low_rank(), way="jit of grad of jit")
+
+
+def test_handlers_need_not_care_over_which_axes_their_operands_vary() -> None:
+    w, a, b = numbers(rng(2), 3, 4), numbers(rng(3), 3, 2), numbers(rng(4), 4, 2)
+
+    def f(x: Any, w: Any) -> Any:
+        return shards(lambda x, w: (x @ w) * TWO + x @ (w * x[0, 0]), (P("i"), P()), P("i"))(x, w)
+
+    with tq.materialization("error"):
+        got = use(f, LORA)(X, LoraMatrix(w=w, a=a, b=b))
+        jax.make_jaxpr(jax.grad(lambda x, w: jnp.sum(use(f, LORA)(x, w))))(
+            X, LoraMatrix(w=w, a=a, b=b)
+        )
+    assert_same(got, f(X, w + a @ b.T))
+
+
+def test_a_shard_that_becomes_dense_meets_what_is_the_same_everywhere() -> None:
+    for f in (lambda ws: ws + ONES, lambda ws: lax.add(ONES, ws), lambda ws: jnp.cos(ws) * TWO):
+        assert_agrees(shards(f, P("i"), P("i")), LAYERS)
 
 
 def test_shards_from_outside_take_leaves() -> None:
