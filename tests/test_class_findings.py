@@ -22,6 +22,25 @@ def test_what_is_wrong_with_a_class_is_found_at_its_line(
     assert text in finding.text
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param('    x: Float[tq.ArrayValue, "n"]\n    m: int = tq.aux_field()\n', id="aux"),
+        pytest.param("", id="no fields"),
+    ],
+)
+def test_an_axis_of_materialize_that_other_data_may_tell_is_but_noted(
+    package: Callable[..., Path], fields: str
+) -> None:
+    body = (
+        f"class Fine(tq.ImplicitArray):\n{fields}"
+        '    def materialize(self) -> Float[Array, "m n"]: ...\n'
+    )
+    finding, at = only(package, f"sample_other_{len(fields)}", body)
+    assert (finding.code, finding.severity) == ("materialize", "note")
+    assert at.startswith("def materialize")
+
+
 def test_every_field_of_a_class_is_looked_at(package: Callable[..., Path]) -> None:
     body = (
         "class Bad(tq.ImplicitArray):\n"

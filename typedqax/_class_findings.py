@@ -135,7 +135,10 @@ class _Fields:
                 f"{name}: the axis {names} of its result {result.text} is in no field: misspelt, "
                 "or write `_` (`...` for any number of axes)"
             )
-            yield _finding(cls, place, "materialize", text)
+            # Auxiliary data, or the shape that an instance is given, may say how long it is.
+            known_otherwise = bool(field_names(cls).auxiliary) or not parameters
+            severity: Severity = "note" if known_otherwise else "error"
+            yield _finding(cls, place, "materialize", text, severity)
             return
         operands = _of_different_sizes(parameters, witness)
         if Signature.of(*parameters).match(operands) is None:
