@@ -10,10 +10,13 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
+from jaxtyping import Float
 
 from typedqax import ops
+from typedqax._array import ImplicitArray
 from typedqax._aval import describe
+from typedqax._value import ArrayValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +28,14 @@ class Sample:
         function: what applies it to the operands.
         operands: implicit arrays and dense ones.
         params: its params, as far as they matter to a reader.
+        asked: whether somebody asked for this very call, so that it has to be possible.
     """
 
     primitive: str
     function: Callable[..., Any]
     operands: tuple[Any, ...]
     params: str = ""
+    asked: bool = False
 
     @property
     def direct(self) -> bool:
@@ -66,6 +71,10 @@ def samples(primitive: str, x: Any, others: Sequence[Any] = ()) -> Iterator[Samp
     op = ops.find(primitive)
     if op is None:
         return
+    if op is ops.squeeze and 1 not in x.shape:
+        for axis in range(x.ndim):
+            yield Sample(primitive, _FirstAlong(axis), (x,), f"of a slice, dimensions=({axis},)")
+        return
     for makers in (_MAKERS.get(op.attribute), _of_groups(op)):
         if makers is not None:
             for operands, params in makers(x, others):
@@ -87,6 +96,34 @@ class _Bind:
 
     def __call__(self, *operands: Any) -> Any:
         return self.op.bind(*operands, **self.params)
+
+
+@dataclass(frozen=True, slots=True)
+class _FirstAlong:
+    """The first of all slices along an axis."""
+
+    axis: int
+
+    def __call__(self, x: Any) -> Any:
+        first = [1 if axis == self.axis else size for axis, size in enumerate(x.shape)]
+        block = ops.slice.bind(x, start_indices=(0,) * x.ndim, limit_indices=tuple(first))
+        return ops.squeeze.bind(block, dimensions=(self.axis,))
+
+
+class Held(ImplicitArray, materialization="allow"):
+    """An implicit array that no handler is written for: any class but the one that is tried."""
+
+    held: Float[ArrayValue, "..."]
+
+    def materialize(self) -> Float[Array, "..."]:
+        """What is held."""
+        return jnp.asarray(self.held)
+
+
+def held_like(x: Any) -> list[Held]:
+    """Implicit arrays of another class, of the shape of `x` and of its transpose."""
+    shapes = dict.fromkeys([tuple(x.shape), tuple(reversed(x.shape))])
+    return [Held(numbers(shape, x.dtype, 6)) for shape in shapes]
 
 
 def _shown(params: dict[str, Any]) -> str:
@@ -184,6 +221,11 @@ def _dot(x: Any, others: Sequence[Any]) -> Iterator[_Call]:
             yield (x, dense), numbers_of((axis,), (own,))
         wide = numbers_of((1,), (axis,)) | {"preferred_element_type": np.dtype(jnp.float32)}
         yield (rows, x), wide
+    if x.ndim > 2:  # for each of a stack, as a product under vmap is
+        rows = numbers((x.shape[0], 4, x.shape[1]), x.dtype, 2)
+        columns = numbers((x.shape[0], x.shape[2], 4), x.dtype, 3)
+        yield (rows, x), numbers_of((2,), (1,), ((0,), (0,)))
+        yield (x, columns), numbers_of((2,), (1,), ((0,), (0,)))
     if x.ndim > 1:
         like = numbers(x.shape, x.dtype, 5)
         everything = tuple(range(x.ndim))
@@ -194,6 +236,9 @@ def _dot(x: Any, others: Sequence[Any]) -> Iterator[_Call]:
     for other in (x, *others):
         for left, right, batch in _contractions(x.shape, other.shape):
             yield (x, other), numbers_of(left, right, batch)
+        if type(other) is not type(x):
+            for left, right, batch in _contractions(other.shape, x.shape):
+                yield (other, x), numbers_of(left, right, batch)
 
 
 _Axes: TypeAlias = tuple[int, ...]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -19,13 +20,13 @@ import numpy as np
 
 from typedqax import _jax
 from typedqax._array import ImplicitArray
-from typedqax._aval import describe
+from typedqax._aval import describe, look
 from typedqax._dispatch import ANY_PRIMITIVE, Tables, resolve
 from typedqax._explain import Explanation
 from typedqax._handler import Handler
 from typedqax._materialization import materialization
 from typedqax._recording import Application, Record, recording
-from typedqax._samples import Sample, sampled_primitives, samples
+from typedqax._samples import Held, Sample, held_like, sampled_primitives, samples
 from typedqax._table import Entry, HandlerTable, live_tables
 from typedqax._transform import materialize, use_implicit_args
 from typedqax._value import is_value
@@ -41,11 +42,13 @@ class HandlerReport:
 
     Attributes:
         calls: how many calls were compared with the dense path.
+        comparisons: how many results of them, under one transformation or another.
         reached: the handlers that ran, each with its file, line and primitives.
         unreached: the handlers that take such arrays, and that no call reached.
     """
 
     calls: int
+    comparisons: int
     reached: tuple[str, ...]
     unreached: tuple[str, ...]
 
@@ -64,6 +67,7 @@ def check_handlers(
     handlers: HandlerTable | None = None,
     calls: Sequence[Callable[[A], object]] = (),
     skip: Sequence[str] = (),
+    without: Sequence[str] = (),
     tolerance: float | None = None,
     reach_all: bool = False,
 ) -> HandlerReport:
@@ -72,14 +76,18 @@ def check_handlers(
     Each example goes through sample calls of each primitive that has such a handler: with dense
     arrays, scalars and other examples, in several shapes and params. What handlers give for it is
     compared with what the primitive gives for `materialize()`: numbers, shape and dtype, as it is
-    and under jit, jvp, vjp, vmap and scan.
+    and under jit, jvp, vjp, vmap and scan. Handlers that take other implicit arrays too are given
+    some, and those that no call reaches stacks of the examples.
 
     Args:
         cls: a subclass of `ImplicitArray`.
-        examples: a few instances, small ones; those of which two have one shape try more.
+        examples: a few instances, small ones, with numbers of either sign; those of which two
+            have one shape try more.
         handlers: a table whose handlers go ahead of the installed ones.
         calls: further calls, as functions of one example, for handlers that no sample reaches.
         skip: primitives whose handlers mean to give something else than the dense path.
+        without: transformations that are not to be compared, of `"jvp"`, `"vjp"`, `"vmap"` and
+            `"scan"`: `["jvp"]` for handlers that have a `jax.custom_vjp` in them.
         tolerance: how far numbers may differ, relative to the largest; by default what their
             dtype's rounding excuses.
         reach_all: a handler that no call reaches is a failure.
@@ -103,18 +111,28 @@ def check_handlers(
             )
     if not instances:
         raise ValueError(f"check_handlers({cls.__name__}, ...): there are no examples.")
+    unknown = [name for name in without if name not in ("jvp", "vjp", "vmap", "scan")]
+    if unknown or isinstance(without, str):
+        raise ValueError(
+            f"check_handlers({cls.__name__}, ..., without={without!r}): a list of some of 'jvp', "
+            f"'vjp', 'vmap' and 'scan'."
+        )
+    for instance in instances:
+        jax.eval_shape(materialize, instance)  # without a dense path there is nothing to hold to
     every = _entries(cls, Tables.of(handlers))
     entries = [entry for entry in every if entry.target.name not in skip]
-    tried = _Tried(entries, handlers, tolerance)
+    tried = _Tried(entries, handlers, tolerance, without)
     with materialization("allow", cls):
         for sample in _samples(entries, instances, calls):
             if sample.primitive not in skip:
                 tried.look(sample)
+        for sample in _further_samples(tried.unreached(entries), instances):
+            tried.look(sample)
         tried.compare()
     if tried.failures:
         raise AssertionError(_text(tried.failures))
     report = _report(entries, tried)
-    if not tried.ran:
+    if not tried.comparisons:
         raise AssertionError(_nothing_ran(cls, report, _elsewhere(cls, every), skip))
     if reach_all and report.unreached:
         raise AssertionError(str(report))
@@ -163,12 +181,28 @@ def _samples(
     primitives = {entry.target.name for entry in entries}
     if ANY_PRIMITIVE in primitives:
         primitives |= set(sampled_primitives())
+    strangers = {
+        entry.target.name
+        for entry in entries
+        if not entry.signature.classes.isdisjoint(Held.__mro__)
+    }
     for number, instance in enumerate(instances):
         others = [*instances[:number], *instances[number + 1 :]]
         for primitive in sorted(primitives):
-            yield from samples(primitive, instance, others)
+            held = held_like(instance) if primitive in strangers else []
+            yield from samples(primitive, instance, [*others, *held])
         for call in calls:
-            yield Sample(getattr(call, "__name__", "call"), call, (instance,))
+            name = getattr(call, "__name__", "call")
+            yield Sample(name, call, (instance,), asked=True)
+
+
+def _further_samples(entries: Sequence[Entry], instances: Sequence[Any]) -> Iterator[Sample]:
+    """What may reach handlers that nothing has reached: stacks of the examples."""
+    for primitive in sorted({entry.target.name for entry in entries}):
+        for instance in instances:
+            stack = jax.tree.map(_two, instance)
+            if len(look(stack).batch) > len(look(instance).batch):
+                yield from samples(primitive, stack)
 
 
 # --- comparison ----------------------------------------------------------------------------------
@@ -182,6 +216,7 @@ class _Failure:
     ran: tuple[Application, ...]
     transformation: str
     problem: str
+    raised_by: Handler | None = None
 
     @property
     def weight(self) -> tuple[int, int]:
@@ -193,12 +228,18 @@ class _Tried:
     """The calls that were tried, which handlers they reached, and which of them fail."""
 
     def __init__(
-        self, entries: Sequence[Entry], handlers: HandlerTable | None, tolerance: float | None
+        self,
+        entries: Sequence[Entry],
+        handlers: HandlerTable | None,
+        tolerance: float | None,
+        without: Sequence[str],
     ) -> None:
         self.handlers, self.tolerance = handlers, tolerance
+        self.left_out = [way for way, name in _NAMES.items() if name.split("_")[0] in without]
         # A handler of many primitives does the same for each of them: one call of each will do.
         self.wide = {str(e.handler.place) for e in entries if len(e.rule.targets) > _MANY}
         self.samples: list[tuple[Sample, tuple[Application, ...]]] = []
+        self.comparisons = 0
         self.ran: Counter[tuple[str, str, str]] = Counter()
         self.often: Counter[tuple[str, str, str, tuple[bool, ...]]] = Counter()
         self.failures: list[_Failure] = []
@@ -206,17 +247,23 @@ class _Tried:
     def look(self, sample: Sample) -> None:
         """Note which handlers a call reaches, by running it abstractly."""
         implicit, dense = self._paths(sample)
-        if self._is_enough(sample) or _refused(dense, sample.operands):
+        if self._is_enough(sample):
             return
-        problem = ""
+        refusal = _refusal(dense, sample.operands)
+        if refusal and sample.asked:
+            self.failures.append(_Failure(sample, (), "value", f"on dense arrays {refusal}"))
+        if refusal:
+            return
+        failed: Exception | None = None
         with recording() as record:
             try:
                 jax.eval_shape(implicit, *sample.operands)
             except Exception as error:  # noqa: BLE001  # whatever a handler raises is its failure
-                problem = _raised(error)
+                failed = error
         ran = tuple(each for each in record.events if isinstance(each, Application))
-        if problem:
-            self.failures.append(_Failure(sample, ran, "value", problem))
+        if failed is not None:
+            raised_by = _raised_by(failed, self._chain(sample))
+            self.failures.append(_Failure(sample, ran, "value", _raised(failed), raised_by))
         elif ran:
             keys = {(each.primitive, each.handler, str(each.place)) for each in ran}
             kinds = {(*key, self._kind(key[2], sample)) for key in keys}
@@ -225,19 +272,31 @@ class _Tried:
             self.ran.update(keys)
             self.often.update(kinds)
 
+    def unreached(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Those of the handlers that have not run."""
+        ran = {place for _, _, place in self.ran}
+        return [entry for entry in entries if str(entry.handler.place) not in ran]
+
     def _is_enough(self, sample: Sample) -> bool:
         """Whether the handler that comes first for a call has been tried often enough."""
         if not sample.direct:
             return False
-        operands = tuple(describe(each) for each in sample.operands)
-        tables = Tables.of(self.handlers)
-        chain = resolve(tables, sample.primitive, operands, sample.operands).chain
+        chain = self._chain(sample)
         if not chain:
             return True
-        first = chain[0].entry.handler
+        first = chain[0]
         place = str(first.place)
         kind = (sample.primitive, first.name, place, self._kind(place, sample))
         return self.often[kind] >= self._limit(place)
+
+    def _chain(self, sample: Sample) -> list[Handler]:
+        """The handlers that take a call, in order; none where it is more than a primitive."""
+        if not sample.direct:
+            return []
+        operands = tuple(describe(each) for each in sample.operands)
+        tables = Tables.of(self.handlers)
+        chain = resolve(tables, sample.primitive, operands, sample.operands).chain
+        return [candidate.entry.handler for candidate in chain]
 
     def _kind(self, place: str, sample: Sample) -> tuple[bool, ...]:
         """Which operands are implicit: a handler is tried on each kind of call by itself."""
@@ -265,6 +324,7 @@ class _Tried:
                 problem = self._difference(implicit(*sample.operands), want, sample.operands)
             except Exception as error:  # noqa: BLE001  # the handler's failure
                 problem = _raised(error)
+            self.comparisons += 1
             if problem:
                 self._fail(number, "value", f"outside of jit {problem}")
 
@@ -276,69 +336,91 @@ class _Tried:
             found: dict[tuple[int, str], tuple[Any, Any]] = {}
             for number, given in zip(numbers, operands, strict=True):
                 implicit, dense = self._paths(self.samples[number][0])
-                for transformed in self._ways(number, few):
+                for way in self._ways(number, few):
                     try:
-                        want = transformed(dense, *given)
+                        want = way(dense, *given)
                     except Exception:  # noqa: BLE001  # not even JAX alone has a derivative
                         continue
                     try:
-                        got = transformed(implicit, *given)
+                        got = way(implicit, *given)
                     except Exception as error:  # noqa: BLE001  # the handler's failure
-                        problems[number, next(reversed(want))] = _raised(error)
+                        problems[number, _NAMES[way]] = _raised(error)
                         continue
                     found |= {(number, name): (got[name], want[name]) for name in want}
-                    if transformed is _vjp:
+                    if way is _vjp:
                         break
             return found
 
         operands = [self.samples[number][0].operands for number in numbers]
-        pairs: dict[tuple[int, str], Any] = {}
-        said = ""
         try:
             lowered = jax.jit(everything).lower(operands)
             pairs = lowered.compile(compiler_options=_QUICK)(operands)
-        except Exception as error:  # noqa: BLE001  # there is one that JAX cannot compile
-            said = _raised(error)
-        if said and len(numbers) > 1:
+        except Exception:  # noqa: BLE001  # there is one that JAX cannot compile
+            if len(numbers) == 1:
+                self._compare_alone(numbers[0], few)
+                return
             for half in (numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]):
                 self._compare(half, few)
             return
-        if said:
-            sample, _ = self.samples[numbers[0]]
-            dense = self._paths(sample)[1]
-            if not _refused(lambda *given: jax.jit(dense).lower(*given).compile(), sample.operands):
-                self._fail(numbers[0], "value", said)
-            return
+        self._note(pairs)
+        for (number, name), problem in problems.items():
+            self._fail(number, name, problem)
+
+    def _compare_alone(self, number: int, few: frozenset[int]) -> None:
+        """Compare one call, each transformation compiled by itself."""
+        operands = self.samples[number][0].operands
+        implicit, dense = self._paths(self.samples[number][0])
+        for way in self._ways(number, few):
+            try:
+                want = _compiled(way, dense, operands)
+            except Exception:  # noqa: BLE001  # not even JAX alone compiles it
+                continue
+            try:
+                got = _compiled(way, implicit, operands)
+            except Exception as error:  # noqa: BLE001  # the handler's failure
+                self._fail(number, _NAMES[way], _raised(error))
+                continue
+            self._note({(number, name): (got[name], want[name]) for name in want})
+            if way is _vjp:
+                break
+
+    def _note(self, pairs: dict[tuple[int, str], tuple[Any, Any]]) -> None:
+        """Note which results, by call and transformation, are not those of the dense path."""
         for (number, name), pair in pairs.items():
             among = [self.samples[number][0].operands, pairs.get((number, "value"))]
             # Of infinite slopes only the order of sums is left.
             got, want = _where_finite(*pair) if name in ("jvp", "vjp") else pair
+            self.comparisons += 1
             problem = self._difference(got, want, among)
             if problem:
-                problems[number, name] = problem
-        for (number, name), problem in problems.items():
-            self._fail(number, name, problem)
+                self._fail(number, name, problem)
 
     def _ways(self, number: int, few: frozenset[int]) -> Sequence[Callable[..., dict[str, Any]]]:
         """The transformations that a call is compared under."""
-        if number in few:
-            return _ALL
+        ways = _ALL if number in few else _ALWAYS
         ran = self.samples[number][1]
-        return _ALWAYS[1:] if all(str(each.place) in self.wide for each in ran) else _ALWAYS
+        if number not in few and all(str(each.place) in self.wide for each in ran):
+            ways = (_value,)
+        return [way for way in ways if way not in self.left_out]
 
     def _fail(self, number: int, transformation: str, problem: str) -> None:
         sample, ran = self.samples[number]
         self.failures.append(_Failure(sample, ran, transformation, problem))
 
     def _few_of_each_handler(self) -> frozenset[int]:
-        """The places of the first two calls that each handler takes."""
-        count: Counter[str] = Counter()
+        """The first two calls that each handler takes, and the first of each primitive."""
+        count: Counter[tuple[str, str]] = Counter()
         few = set()
         for number, (_, ran) in enumerate(self.samples):
-            keys = {str(each.place) for each in ran}
-            if any(count[key] < 2 for key in keys):
+            places = {(str(each.place), "") for each in ran}
+            each_primitive = {
+                (str(each.place), each.primitive)
+                for each in ran
+                if str(each.place) not in self.wide
+            }
+            if any(count[key] < 2 for key in places) or any(not count[k] for k in each_primitive):
                 few.add(number)
-            count.update(keys)
+            count.update(places | each_primitive)
         return frozenset(few)
 
     def _paths(self, sample: Sample) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -367,13 +449,26 @@ class _Tried:
         return ""
 
 
-def _refused(function: Callable[..., Any], operands: Sequence[Any]) -> bool:
-    """Whether JAX itself refuses the call on dense arrays."""
+def _refusal(function: Callable[..., Any], operands: Sequence[Any]) -> str:
+    """What JAX itself says against the call on dense arrays; empty if nothing."""
     try:
         jax.eval_shape(function, *operands)
-    except Exception:  # noqa: BLE001  # for the dtype, the rank, the number of axes, ...
-        return True
-    return False
+    except Exception as error:  # noqa: BLE001  # for the dtype, the rank, the number of axes, ...
+        return _raised(error)
+    return ""
+
+
+def _compiled(way: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    """What the transformation `way` of `function` gives, compiled."""
+    lowered = jax.jit(lambda *given: way(function, *given)).lower(*operands)
+    return lowered.compile(compiler_options=_QUICK)(*operands)
+
+
+def _raised_by(error: Exception, chain: Sequence[Handler]) -> Handler | None:
+    """The handler that raised `error`: the one in its traceback, or else the first."""
+    frames = {frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)}
+    inside = [h for h in chain if getattr(h.function, "__code__", None) in frames]
+    return next(iter([*inside, *chain]), None)
 
 
 def _raised(error: Exception) -> str:
@@ -464,6 +559,15 @@ def _vmap(function: Any, *operands: Any) -> dict[str, Any]:
     return {"vmap": jax.vmap(function)(*jax.tree.map(_two, operands))}
 
 
+def _vmap_dense(function: Any, *operands: Any) -> dict[str, Any]:
+    """As `_vmap`, over the dense operands alone, as a batch goes through a model."""
+    axes = tuple([None if is_value(operand) else 0 for operand in operands])
+    if all(axis is None for axis in axes):
+        return {}
+    mapped = [each if is_value(each) else _two(each) for each in operands]
+    return {"vmap_dense": jax.vmap(function, axes)(*mapped)}
+
+
 def _scan(function: Any, *operands: Any) -> dict[str, Any]:
     stacked = jax.tree.map(_two, operands)
     results = jax.lax.scan(lambda _, each: (None, function(*each)), None, stacked)[1]
@@ -472,8 +576,14 @@ def _scan(function: Any, *operands: Any) -> dict[str, Any]:
 
 # Compiling each for every call would take most of the time: two calls of each handler will do for
 # most of them. What `_vjp` gives says all that `_value` does, so that is for where it fails.
-_ALL: tuple[Callable[..., dict[str, Any]], ...] = (_jvp, _vmap, _scan, _vjp, _value)
+_ALL: tuple[Callable[..., dict[str, Any]], ...] = (
+    _jvp, _vmap, _vmap_dense, _scan, _vjp, _value,
+)  # fmt: skip
 _ALWAYS = (_vjp, _value)
+_NAMES = {
+    _jvp: "jvp", _vmap: "vmap", _vmap_dense: "vmap_dense", _scan: "scan", _vjp: "vjp",
+    _value: "value",
+}  # fmt: skip
 
 
 def _tangent(leaf: Any) -> Any:
@@ -556,11 +666,14 @@ _WHERE = {
     "jvp": "its tangent (jvp)",
     "vjp": "the cotangents of the fields (vjp)",
     "vmap": "the result under vmap",
+    "vmap_dense": "the result under vmap over the dense operands alone",
     "scan": "the result of scan over slices",
 }
 
 
 def _named(failure: _Failure) -> str:
+    if failure.raised_by is not None:
+        return f"handler {_at(failure.raised_by)} for `{failure.sample.primitive}`"
     own = [each for each in failure.ran if each.primitive == failure.sample.primitive]
     for each in own or failure.ran:
         return f"handler {each.handler} ({each.place}) for `{each.primitive}`"
@@ -584,6 +697,7 @@ def _report(entries: Sequence[Entry], tried: _Tried) -> HandlerReport:
             idle[handler] = None
     return HandlerReport(
         len(tried.samples),
+        tried.comparisons,
         tuple(f"{_at(each)}: {', '.join(sorted(set(names)))}" for each, names in reached.items()),
         tuple(_at(each) for each in idle if each not in reached),
     )
