@@ -148,20 +148,25 @@ def check_gradients(base: Base, rank: int, alpha: float, tokens: Tokens, seed: i
         return float(max(jax.tree.leaves(off)))
 
 
-def train(model: Any, base: Base, adapters: Adapters, options: argparse.Namespace) -> Adapters:
-    """Adapters after `options.steps` steps of AdamW; the loss is printed as it falls."""
-    optimizer = optax.adamw(5e-3)
-    loss = tq.use_implicit_args(partial(model_loss, model), handlers=LORA)
+def training_step(loss: Any, optimizer: optax.GradientTransformation, alpha: float) -> Any:
+    """One step of training the adapters, for a loss of the model's parameters."""
+    lora_loss = tq.use_implicit_args(loss, handlers=LORA)
 
     def adapter_loss(adapters: Adapters, base: Base, tokens: Tokens, dropout: Array) -> Any:
-        return loss(with_lora(base, adapters, options.alpha), tokens, dropout)
+        return lora_loss(with_lora(base, adapters, alpha), tokens, dropout)
 
-    @jax.jit
     def step(adapters: Adapters, state: Any, base: Base, tokens: Tokens, dropout: Array) -> Any:
         value, grads = jax.value_and_grad(adapter_loss)(adapters, base, tokens, dropout)
         updates, state = optimizer.update(grads, state, adapters)
         return optax.apply_updates(adapters, updates), state, value
 
+    return step
+
+
+def train(model: Any, base: Base, adapters: Adapters, options: argparse.Namespace) -> Adapters:
+    """Adapters after `options.steps` steps of AdamW; the loss is printed as it falls."""
+    optimizer = optax.adamw(5e-3)
+    step = jax.jit(training_step(partial(model_loss, model), optimizer, options.alpha))
     state = optimizer.init(adapters)
     text, rng = read_text(), np.random.default_rng(options.seed)
     losses: list[float] = []

@@ -26,6 +26,7 @@ def lora_gpt2() -> dict[str, Any]:
 def run(script: Path, *options: str, before: str = "") -> subprocess.CompletedProcess[str]:
     """The script in a Python of its own where any warning is an error."""
     program = f"import runpy, sys; sys.argv[:] = sys.argv[1:]; {before}"
+    program += f"sys.path[0] = {str(script.parent)!r}; "  # as for a script that is run by its name
     program += "runpy.run_path(sys.argv[0], run_name='__main__')"
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", program, str(script), *options],
@@ -54,7 +55,17 @@ def test_an_example_runs_and_makes_its_claim(name: str, options: list[str], said
 
 def test_these_are_all_the_examples() -> None:
     names = sorted(path.name for path in EXAMPLES.glob("*.py"))
-    assert names == ["int8_equinox.py", "lora_gpt2.py", "zero_biases_nnx.py"]
+    assert names == ["explain_gpt2.py", "int8_equinox.py", "lora_gpt2.py", "zero_biases_nnx.py"]
+
+
+def test_the_explained_step_is_written_as_a_page(tmp_path: Path) -> None:
+    done = run(EXAMPLES / "explain_gpt2.py", "--layers", "1", "--page", str(tmp_path / "page.html"))
+    assert done.returncode == 0, done.stderr
+    assert "8 calls ran a handler; nothing became dense." in done.stdout
+    assert "LoraMatrix: 1 primitive lacks a handler: square x4" in done.stdout
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count('<div class="step fine">') == 8
+    assert "FlaxGPT2LMHeadModule / transformer" in page
 
 
 @pytest.mark.parametrize("name", ["int8_equinox.py", "zero_biases_nnx.py"])
@@ -83,6 +94,22 @@ def test_a_wrong_option_is_told_in_one_line(
         lora_gpt2["main"](options)
     assert left.value.code == 2
     assert capsys.readouterr().err == f"lora_gpt2.py: {complaint} (see --help)\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--layers", "0"], "argument --layers: at least 1, not 0"),
+        (["--page", "nowhere/page.html"], "argument --page: there is no folder nowhere"),
+    ],
+    ids=["no layers", "no folder"],
+)
+def test_a_wrong_option_of_the_explanation_is_told_in_one_line(
+    options: list[str], complaint: str
+) -> None:
+    done = run(EXAMPLES / "explain_gpt2.py", *options)
+    assert done.returncode == 2
+    assert done.stderr == f"explain_gpt2.py: {complaint} (see --help)\n"
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_the_law_holds_under_each_transformation(transformation: str) -> None:
     if transformation in ("jvp", "linearize"):
         program = Body(program.steps[:2], (2, 3))
     with jax.check_tracer_leaks(False):
-        check(Case(program, arguments, transformation, handlers=True))
+        assert check(Case(program, arguments, transformation, handlers=True))
 
 
 def test_the_law_is_able_to_fail() -> None:
@@ -48,6 +48,14 @@ def test_the_law_is_able_to_fail() -> None:
     got: Any = tq.use_implicit_args(lambda w: w * 2, handlers=HANDLERS)
     with tq.materialization("allow"), pytest.raises(AssertionError):
         compare(got(Wrong(jnp.ones(3))), jnp.ones(3) * 2)
+
+
+def test_programs_that_jax_refuses_are_not_taken_for_some_that_keep_the_law(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tests.laws.check", lambda case: False)
+    with pytest.raises(AssertionError, match="5 of 5 programs are refused by JAX alone"):
+        look(5)
 
 
 # The shortest programs that once broke the law.
@@ -70,7 +78,7 @@ SHORTEST = {
 
 @pytest.mark.parametrize("name", SHORTEST)
 def test_programs_that_broke_the_law_keep_it(name: str) -> None:
-    check(SHORTEST[name])
+    assert check(SHORTEST[name])
 
 
 def test_stacks_of_a_leaf_are_not_stacks_of_what_it_stands_for() -> None:
