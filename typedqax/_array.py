@@ -18,7 +18,7 @@ from typing_extensions import TypedDict, TypeIs, Unpack, dataclass_transform
 
 from typedqax import _jax
 from typedqax._aval import aval_of, batch_shape
-from typedqax._collecting import refuse
+from typedqax._collecting import calling_frame, refuse
 from typedqax._construction import (
     DtypeProperty,
     ShapeProperty,
@@ -179,6 +179,7 @@ class ImplicitArray(ImplicitValue, _Dataclass, ArrayMembers, ABC):
         __hash__ = None  # arrays compare by element
         __signature__ = SignatureProperty()
 
+        @_jax.api_boundary
         def __init_subclass__(
             cls,
             *,
@@ -340,7 +341,7 @@ def _remember_local_names(cls: Any) -> None:
     annotations = [a for a in inspect.get_annotations(cls).values() if isinstance(a, str)]
     if not annotations:
         return
-    frame = sys._getframe(2)  # towards the class statement
+    frame = calling_frame()  # towards the class statement
     while frame.f_back is not None and frame.f_code.co_name in ("__new__", "__init_subclass__"):
         frame = frame.f_back  # of a metaclass, or of a subclass that has the hook too
     module = sys.modules.get(cls.__module__)

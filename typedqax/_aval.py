@@ -352,7 +352,8 @@ def _evaluate(value: ImplicitValue, shadows: dict[str, Any], key: Any) -> Derive
     cls = type(value)
     if key in _active.keys:
         raise UninitializedAval(
-            cls.__name__, "its materialize() asks for the shape or dtype itself"
+            cls.__name__,
+            "its materialize() asks for the shape or dtype itself, or computes with the array",
         )
     found: dict[str, Any] = {}
 
@@ -381,7 +382,9 @@ def _evaluate(value: ImplicitValue, shadows: dict[str, Any], key: Any) -> Derive
         for name, child in child_values(value):
             if child is None:
                 raise ShapeError.no_array(cls.__name__, name, child) from error
-        said = f"{type(error).__name__}: {str(error).rstrip('.')}"
+        frame = _jax.raised_at(error)
+        where = "" if frame is None else f" ({frame.file}:{frame.line})"
+        said = f"{type(error).__name__}: {str(error).rstrip('.')}{where}"
         raise UninitializedAval(
             cls.__name__, f"evaluating it abstractly failed with {said}"
         ) from error

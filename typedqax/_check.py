@@ -9,7 +9,7 @@ from types import ModuleType
 
 from typedqax._class_findings import class_findings, implicit_classes
 from typedqax._collecting import Refusal, collecting
-from typedqax._errors import SignatureError, TypedQaxError
+from typedqax._errors import SignatureError, UsageError
 from typedqax._findings import Finding, findings
 from typedqax._importing import failed_imports, import_packages, is_of
 from typedqax._installed import installed_table
@@ -34,7 +34,7 @@ def check(*packages: str) -> list[Finding]:
         packages: top-level packages; given some, only what concerns their code is listed.
 
     Raises:
-        TypedQaxError: such a package has not been imported, so nothing can be said of it.
+        UsageError: such a package has not been imported, so nothing can be said of it.
 
     Example:
         >>> import typedqax as tq
@@ -43,7 +43,7 @@ def check(*packages: str) -> list[Finding]:
     """
     for package in packages:
         if not _is_loaded(package):
-            raise TypedQaxError(
+            raise UsageError(
                 f"{package!r} has not been imported, so there is nothing to check: import it "
                 f"before, or run `python -m typedqax check {package}`"
             )

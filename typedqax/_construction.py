@@ -14,9 +14,9 @@ from jax.core import Tracer
 from jax.typing import DTypeLike
 
 from typedqax import _jax
-from typedqax._aval import batch_shape, derive, given_dtype, given_shape, look
+from typedqax._aval import batch_shape, derive, given_dtype, given_shape, is_array_like, look
 from typedqax._contracts import check_fields
-from typedqax._errors import ContractError
+from typedqax._errors import ContractError, UsageError, shown_argument
 from typedqax._value import EXACT, EXTENT, ImplicitValue, exactness, field_names, is_value
 
 
@@ -27,6 +27,7 @@ class ShapeProperty:
     def __get__(self, instance: None, owner: type) -> ShapeProperty: ...
     @overload
     def __get__(self, instance: ImplicitValue, owner: type) -> tuple[int, ...]: ...
+    @_jax.api_boundary
     def __get__(self, instance: ImplicitValue | None, owner: type) -> Any:
         if instance is None:
             return self
@@ -45,6 +46,7 @@ class DtypeProperty:
     def __get__(self, instance: None, owner: type) -> DtypeProperty: ...
     @overload
     def __get__(self, instance: ImplicitValue, owner: type) -> np.dtype[Any]: ...
+    @_jax.api_boundary
     def __get__(self, instance: ImplicitValue | None, owner: type) -> Any:
         if instance is None:
             return self
@@ -71,6 +73,7 @@ class SignatureProperty:
 def construction(init: Callable[..., None], *, takes_shape: bool) -> Callable[..., None]:
     """`init`, after whose outermost call the new instance is complete, or refused."""
 
+    @_jax.api_boundary
     @functools.wraps(init)
     def construct(self: Any, /, *args: Any, **kwargs: Any) -> None:
         state = self.__dict__
@@ -121,7 +124,7 @@ def _complete(value: Any) -> None:
     unset = [name for name in (*names.children, *names.auxiliary) if name not in state]
     for name in unset:
         if not hasattr(cls, name):
-            raise TypeError(f"{cls.__name__}.__init__ does not set the field {name!r}.")
+            raise UsageError(f"{cls.__name__}.__init__ does not set the field {name!r}.")
         state[name] = getattr(cls, name)
     for name in names.auxiliary:
         _check_auxiliary(cls, name, state[name])
@@ -192,8 +195,12 @@ def _give_shape(value: ImplicitValue, shape: Sequence[int] | None) -> None:
     except TypeError as error:
         # A size by itself is known by JAX's taking it for the only axis: symbolic ones too.
         axes = _one_axis(shape)
-        said = error if axes is None else f"a shape is a tuple of sizes, here shape={axes}"
-        raise TypeError(f"{type(value).__name__}(shape={shape!r}): {said}") from error
+        plain = isinstance(shape, (tuple, list)) and not any(map(is_array_like, shape))
+        said = error if plain else "a shape is a tuple of sizes"
+        if axes is not None:
+            said = f"a shape is a tuple of sizes, here shape={axes}"
+        given = shape if plain else shown_argument(shape)
+        raise UsageError(f"{type(value).__name__}(shape={given}): {said}") from error
     if EXTENT in value.__dict__:
         value.__dict__[EXTENT] = _extent(value, canonical)
     else:
@@ -215,7 +222,8 @@ def _as_dtype(value: ImplicitValue, dtype: DTypeLike | None) -> Any:
     try:
         return _jax.canonical_dtype(dtype)
     except TypeError as error:
-        raise TypeError(f"{type(value).__name__}(dtype={dtype!r}): {error}") from error
+        given = shown_argument(dtype)
+        raise UsageError(f"{type(value).__name__}(dtype={given}): {error}") from error
 
 
 _HIDDEN_FIELDS = ("_kept_shape", "_kept_dtype")

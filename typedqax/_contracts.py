@@ -36,7 +36,7 @@ from typedqax._aval import (
 )
 from typedqax._declined import Declined
 from typedqax._dispatch import Candidate
-from typedqax._errors import ContractError
+from typedqax._errors import ContractError, UsageError, shown_argument
 from typedqax._fields import field_layouts
 from typedqax._handler import Handler
 from typedqax._hints import UnresolvedHintError, type_hints
@@ -57,9 +57,19 @@ from typedqax._value import ImplicitValue, child_values, is_value
 _REMEMBERED = 4096
 """How many accepted calls a handler, or values a class, remembers: bounded, dropped at once."""
 
-_enabled: ContextVar[bool] = ContextVar(
-    "typedqax_checks", default=os.environ.get("TYPEDQAX_CHECKS", "on").lower() not in ("off", "0")
-)
+_SWITCH: Mapping[str, bool] = {"on": True, "1": True, "off": False, "0": False}
+
+
+def _checks_by_default() -> bool:
+    """What the environment says."""
+    given = os.environ.get("TYPEDQAX_CHECKS") or "on"
+    if given.lower() not in _SWITCH:
+        raise UsageError(f"TYPEDQAX_CHECKS={shown_argument(given)}: it is 'on' or 'off'.")
+    return _SWITCH[given.lower()]
+
+
+_BY_DEFAULT = _checks_by_default()
+_enabled: ContextVar[bool] = ContextVar("typedqax_checks", default=_BY_DEFAULT)
 
 
 _before: ContextVar[tuple[bool, ...]] = ContextVar("typedqax_checks_before", default=())
@@ -77,7 +87,11 @@ class checks(ContextDecorator):  # noqa: N801  # used as a verb: with checks(Fal
         ...     pass
     """
 
+    @_jax.api_boundary
     def __init__(self, enabled: bool, /) -> None:  # the only thing it says
+        given: object = enabled
+        if not isinstance(given, bool):
+            raise UsageError(f"checks({shown_argument(given)}): give True or False.")
         self._wanted = enabled
 
     def __enter__(self) -> None:

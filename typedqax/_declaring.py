@@ -10,7 +10,7 @@ from typing import Concatenate, TypeAlias, TypeVar
 
 from jax import Array
 
-from typedqax import ops
+from typedqax import _jax, ops
 from typedqax._collecting import kept
 from typedqax._declined import Declined
 from typedqax._domains import COMMUTATIVE
@@ -26,6 +26,7 @@ Result: TypeAlias = Array | Sequence[Array] | Declined | NotImplementedType
 F = TypeVar("F", bound=Callable[Concatenate[Primitive, ...], Result])
 
 
+@_jax.api_boundary
 def primitive_handler(primitive: One | Sequence[One], precedence: int = 0) -> Callable[[F], F]:
     """Declare the decorated function a handler of `primitive`, at once.
 
@@ -57,6 +58,7 @@ def primitive_handler(primitive: One | Sequence[One], precedence: int = 0) -> Ca
     """
     _refuse_function(primitive)
 
+    @_jax.api_boundary
     def declare(function: F) -> F:
         try:
             handler, targets = _read(function, primitive)

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
+from typedqax import _jax
 from typedqax._collecting import is_collecting, refuse
-from typedqax._errors import AmbiguityError, TypedQaxError, refusal
+from typedqax._errors import AmbiguityError, TypedQaxError, UsageError, refusal
 from typedqax._origin import Origin, Place
 from typedqax._ranking import Ranking, note_joining_class, rank, supersede
 from typedqax._table import (
@@ -89,6 +90,7 @@ def installed_table() -> HandlerTable:
     return HandlerTable.assembled("installed", now.rules, now.rankings, origin)
 
 
+@_jax.api_boundary
 def install(table: HandlerTable) -> None:
     """Add a table to the process-wide one, or, when they do not go together, change nothing.
 
@@ -107,7 +109,7 @@ def _is_table(given: object) -> bool:
     """Whether what `install` was given is a table."""
     if isinstance(given, HandlerTable):
         return True
-    refuse(TypedQaxError(f"install takes a HandlerTable; got {_described(given)}"))
+    refuse(UsageError(f"install takes a HandlerTable; got {_described(given)}"))
     return False
 
 
@@ -130,6 +132,7 @@ def _declare(*parts: Part) -> None:
         _change(_with_parts(_now.holds, parts, kept=True), parts, f"{what} was not installed")
 
 
+@_jax.api_boundary
 def uninstall(table: HandlerTable) -> None:
     """Take a table out of the process-wide one.
 
@@ -163,7 +166,7 @@ def installed(table: HandlerTable) -> Iterator[HandlerTable]:
         AmbiguityError, DuplicateHandlerError: as for `install`.
     """
     if not isinstance(table, HandlerTable):
-        raise TypedQaxError(f"installed takes a HandlerTable; got {_described(table)}")
+        raise UsageError(f"installed takes a HandlerTable; got {_described(table)}")
     with _lock:
         holds = _with_parts(_now.holds, [table], kept=False)
         _change(holds, [table], f"table {table.name!r} was not installed")

@@ -7,14 +7,16 @@ rest of the library sees typed functions and never asks for a version.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import jax
 import numpy as np
@@ -31,6 +33,7 @@ from jax._src.interpreters import mlir as _mlir
 from jax._src.interpreters import partial_eval as _partial_eval
 from jax._src.source_info_util import Scope as _Scope
 from jax._src.source_info_util import Transform as _Transform
+from jax._src.source_info_util import is_user_filename as _is_users
 from jax._src.source_info_util import user_frame as _user_frame
 from jax._src.util import weakref_lru_cache as weakref_lru_cache
 from jax.core import ShapedArray as ShapedArray
@@ -48,6 +51,8 @@ from jax.extend.linear_util import WrappedFun as WrappedFun
 from jax.interpreters.ad import Zero as Zero
 from jax.interpreters.ad import instantiate_zeros as instantiate_zeros
 
+from typedqax._errors import TypedQaxError
+
 VERSION: str = jax.__version__
 """What this JAX calls itself, for people to read."""
 
@@ -56,6 +61,8 @@ UNSPECIFIED: Any = _named_sharding.UNSPECIFIED
 
 CONCRETE_ARRAY: type = _array.ArrayImpl
 """The one class of arrays that are no tracers."""
+
+C = TypeVar("C", bound=Callable[..., Any])
 
 if TYPE_CHECKING:
     AnyTracer: TypeAlias = Tracer[Any]  # generic over traces in new JAX only
@@ -73,7 +80,60 @@ _STDLIB = Path(contextlib.__file__).parent
 def exclude_package_from_tracebacks() -> None:
     """Make JAX name the user's file, not this package, in HLO metadata and error traces."""
     source_info_util.register_exclusion(_PACKAGE)
-    _traceback_util.register_exclusion(__file__)
+    _traceback_util.register_exclusion(_PACKAGE)
+
+
+def api_boundary(function: C) -> C:
+    """`function`, whose `TypedQaxError`s end at a line of the user's.
+
+    The frames of JAX and of this package are taken from their tracebacks, or hidden, as
+    `JAX_TRACEBACK_FILTERING` says.
+    """
+
+    @functools.wraps(function)
+    def ends_at_the_user(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypedQaxError as error:
+            mode = _traceback_util._filtering_mode()
+            if mode == "tracebackhide":
+                _traceback_util._add_tracebackhide_to_hidden_frames(error.__traceback__)
+            elif mode != "off":
+                error.__traceback__ = _until_user(error.__traceback__)
+            raise
+
+    return cast(C, ends_at_the_user)
+
+
+def transform_boundary(function: C) -> C:
+    """As `api_boundary`, for what runs functions of the user's: JAX treats all errors so then."""
+    return _traceback_util.api_boundary(api_boundary(function))
+
+
+def _until_user(trace: TracebackType | None) -> TracebackType | None:
+    """The user's frames of a traceback, and what stands between them."""
+    until: TracebackType | None = None
+    for frame, line in reversed(list(traceback.walk_tb(trace))):
+        filename = frame.f_code.co_filename
+        if _is_own(filename) or (until and _traceback_util.include_filename(filename)):
+            until = TracebackType(until, frame, frame.f_lasti, line)
+    return until
+
+
+def _is_own(filename: str) -> bool:
+    if filename.startswith("<frozen "):
+        return False
+    return _traceback_util.include_filename(filename) and _is_users(filename)
+
+
+def raised_at(error: BaseException) -> Frame | None:
+    """The innermost frame of the user's in an error's traceback."""
+    own = [
+        Frame(each.filename, each.lineno or 0, each.name)
+        for each in traceback.extract_tb(error.__traceback__)
+        if _is_own(each.filename)
+    ]
+    return own[-1] if own else None
 
 
 # --- traces --------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import warnings
 import weakref
 from collections.abc import Iterable, Sequence
@@ -203,6 +204,7 @@ class materialization(ContextDecorator):  # noqa: N801  # used as a verb: with m
         ...     pass
     """
 
+    @_jax.api_boundary
     def __init__(
         self,
         policy: Policy,
@@ -291,7 +293,16 @@ def _put_in_force(entries: tuple[_Entry, ...]) -> None:
     # What was compiled without a word under one policy might have had to be refused under another.
     # To say or not to say is no reason to compile again.
     refusing = any(entry.policy == "error" for entry in entries)
-    _jax.key_caches_by(tuple([entry.key() for entry in entries]) if refusing else None)
+    _jax.key_caches_by(_number_of(tuple([e.key() for e in entries])) if refusing else None)
+
+
+_numbers: dict[object, int] = {}
+_next_number = itertools.count(1)
+
+
+def _number_of(key: object) -> int:
+    """A number for each key: JAX hashes it whenever it looks into a cache."""
+    return _numbers.setdefault(key, next(_next_number))
 
 
 def policy_key() -> object:

@@ -44,6 +44,7 @@ def _method(name: str) -> Callable[..., Any]:
     def call(array: Any, /, *args: Any, **kwargs: Any) -> Any:
         return getattr(array, name)(*args, **kwargs)
 
+    @_jax.transform_boundary
     def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         return apply(call, (self, *args), kwargs)
 
@@ -144,6 +145,8 @@ else:
         setattr(ArrayMembers, _name, _method(_name))
     for _name in _PROPERTIES:
         setattr(ArrayMembers, _name, _property(_name))
+    for _name in ("__array__", "__bool__", "__int__", "__float__", "__complex__", "__index__"):
+        setattr(ArrayMembers, _name, _jax.api_boundary(ArrayMembers.__dict__[_name]))
 
 
 def _lifted(value: Any) -> Any:

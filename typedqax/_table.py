@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import weakref
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, final
 
-from typedqax._collecting import is_collecting, refuse
+from typedqax import _jax
+from typedqax._collecting import calling_frame, is_collecting, refuse
 from typedqax._comparison import Comparisons
-from typedqax._errors import TypedQaxError, refusal
+from typedqax._errors import TypedQaxError, UsageError, refusal
 from typedqax._origin import Origin, Place
 from typedqax._ranking import Ranking, rank
 from typedqax._rule import Entry, Rule, Target
@@ -44,9 +44,10 @@ class HandlerTable:
     # What others keep for as long as the table exists, such as what was resolved in it.
     views: dict[object, Any]
 
+    @_jax.api_boundary
     def __init__(self, name: str, /, *rules_or_tables: Rule | HandlerTable) -> None:
         name, rules_or_tables = _named(name, rules_or_tables)
-        frame = sys._getframe(1)  # the caller's module names the table's origin
+        frame = calling_frame()  # its module names the table's origin
         place = Place(frame.f_code.co_filename, frame.f_lineno)
         origin = Origin.of(frame.f_globals.get("__name__", "__main__"), name, place, frame.f_code)
         parts = _checked_parts(name, rules_or_tables)
@@ -140,7 +141,7 @@ def _named(name: object, parts: tuple[Part, ...]) -> tuple[str, tuple[Part, ...]
     if isinstance(name, str):
         return name, parts
     text = f"the first argument of HandlerTable is its name, a string; got {_kind(name)}"
-    refuse(TypedQaxError(text))
+    refuse(UsageError(text))
     return "", (name, *parts) if isinstance(name, (Rule, HandlerTable)) else parts
 
 
@@ -152,14 +153,14 @@ def _checked_parts(name: str, parts: tuple[object, ...]) -> tuple[Part, ...]:
                 f"table {name!r} is made of rules and tables, each an argument of its own; got a "
                 f"{_kind(part)} of {len(part)}. Unpack it: HandlerTable({name!r}, *rules)"
             )
-            refuse(TypedQaxError(text))
+            refuse(UsageError(text))
         elif not isinstance(part, (Rule, HandlerTable)):
             called = getattr(part, "__name__", None) or _kind(part)
             text = (
                 f"table {name!r} is made of rules and tables; {called!r} is neither. "
                 f"Say what it handles: ops.<primitive>.to({called})"
             )
-            refuse(TypedQaxError(text))
+            refuse(UsageError(text))
     return tuple(part for part in parts if isinstance(part, (Rule, HandlerTable)))
 
 

@@ -18,7 +18,7 @@ from typedqax._declined import DECLINE
 from typedqax._dispatch import ANY_PRIMITIVE, Candidate, Resolution, Tables, resolve
 from typedqax._errors import ContractError
 from typedqax._jax import Params, Primitive, Trace, Tracer
-from typedqax._materialization import Materialization, own_policy, policy_for, report
+from typedqax._materialization import Materialization, dense_bytes, own_policy, policy_for, report
 from typedqax._misses import misses
 from typedqax._recording import Application, kept_record
 from typedqax._rule import Entry
@@ -92,6 +92,17 @@ class Run:
 
     def __post_init__(self) -> None:
         self.root = self
+
+    def asks_of(self, value: ImplicitValue, primitive: str) -> bool:
+        """Whether anybody is to be told that `value` becomes dense for `primitive`.
+
+        Where not, what would be told need not be found out.
+        """
+        if kept_record() is not None:
+            return not self.quiet
+        if self.quiet:
+            return own_policy(type(value)) == "error"
+        return policy_for(type(value), primitive, dense_bytes(value)) != "allow"
 
     def happened(self, event: Application | Materialization) -> None:
         """Take note of `event`, and say so where nothing like it was said in this run.
@@ -169,6 +180,10 @@ class ImplicitTracer(_jax.AnyTracer):
         @property  # so that isinstance(x, LoraMatrix) holds of the tracer that stands for one
         def __class__(self) -> type:
             return type(self.value)
+
+        @property  # so that dataclasses.replace and fields take it for one
+        def __dataclass_fields__(self) -> Any:
+            return type(self.value).__dataclass_fields__
 
     def __getattr__(self, name: str) -> Any:
         value = object.__getattribute__(self, "value")
@@ -475,8 +490,46 @@ def densify(value: ImplicitValue, run: Run, argument: Argument | None = None) ->
 
 
 def materialize_once(value: ImplicitValue) -> Any:
-    """What the class's own `materialize` gives for `value`."""
-    return value.materialize()  # type: ignore[attr-defined]  # of ImplicitArray, abstract here
+    """What the class's own `materialize` gives for `value`.
+
+    Raises:
+        ContractError: it computes with the array itself, which would have to become dense for that.
+    """
+    running, children = _materializing.stack, child_values(value)
+    for other, its in running:
+        if other is type(value) and _same_values(children, its):
+            raise _computes_with_itself(value)
+    running.append((type(value), children))
+    try:
+        return value.materialize()  # type: ignore[attr-defined]  # of ImplicitArray, abstract here
+    finally:
+        running.pop()
+
+
+Fields: TypeAlias = tuple[tuple[str, Any], ...]
+
+
+def _same_values(left: Fields, right: Fields) -> bool:
+    return all(a is b for (_, a), (_, b) in zip(left, right, strict=True))
+
+
+def _computes_with_itself(value: ImplicitValue) -> ContractError:
+    name = type(value).__name__
+    return ContractError(
+        f"{name}.materialize",
+        f"computes with the {name} itself, which has to become dense for that, and so for ever.",
+        advice="Compute with its fields.",
+    )
+
+
+class _Materializing(threading.local):
+    """The arrays that are being made dense in this thread: their classes and fields."""
+
+    def __init__(self) -> None:
+        self.stack: list[tuple[type, Fields]] = []
+
+
+_materializing = _Materializing()
 
 
 def _densify_batched(value: ImplicitValue, batch: tuple[int, ...], run: Run) -> jax.Array:
@@ -654,15 +707,15 @@ class Call:
 
     def materialize_operands(self) -> list[Any]:
         """The results for dense operands; what is made dense is said."""
-        run, source, reasons = self.trace.run, self.trace.place(), self._reasons()
+        run, name = self.trace.run, self.primitive.name
         for value, argument in zip(self.values, self.arguments, strict=True):
-            if is_value(value):
+            if is_value(value) and run.asks_of(value, name):
                 run.happened(
                     Materialization.of(
                         value,
-                        self.primitive.name,
-                        reasons,
-                        source=source,
+                        name,
+                        self._reasons(),
+                        source=self.trace.place(),
                         operands=self.operands,
                         argument=argument,
                     )

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, overload
 
 import jax
 
 from typedqax import _jax
 from typedqax._argument import Argument
+from typedqax._aval import aval_of
 from typedqax._contracts import check_fields
 from typedqax._dispatch import Tables
+from typedqax._errors import UsageError, shown_argument
 from typedqax._higher_order import RULES
 from typedqax._jax import Params, Primitive
 from typedqax._materialization import Materialization, materialization
@@ -53,6 +56,7 @@ def use_implicit_args(
 def use_implicit_args(
     *, handlers: HandlerTable | None = None, isolated: bool = False
 ) -> Callable[[F], F]: ...
+@_jax.api_boundary
 def use_implicit_args(
     f: Any = None, /, *, handlers: HandlerTable | None = None, isolated: bool = False
 ) -> Any:
@@ -69,7 +73,8 @@ def use_implicit_args(
         isolated: only `handlers` are used, none that is installed.
 
     Raises:
-        TypeError: `f` is not callable, or `handlers` is no `HandlerTable`.
+        UsageError: `f` is no function that is done when it returns, or `handlers` no
+            `HandlerTable`.
 
     Example:
         >>> import jax, jax.numpy as jnp, typedqax as tq
@@ -83,13 +88,32 @@ def use_implicit_args(
     if f is None:
         return functools.partial(use_implicit_args, handlers=handlers, isolated=isolated)
     if not (callable(f) or isinstance(f, (staticmethod, classmethod))):
-        raise TypeError(f"use_implicit_args takes a function, not {type(f).__name__}.")
+        raise UsageError(f"use_implicit_args takes a function, not {shown_argument(f)}.")
+    _refuse_later(f)
     if handlers is not None and not isinstance(handlers, HandlerTable):
-        raise TypeError(
-            f"handlers= takes a HandlerTable, not {type(handlers).__name__}: put rules into one "
+        raise UsageError(
+            f"handlers= takes a HandlerTable, not {shown_argument(handlers)}: put rules into one "
             f"with HandlerTable(name, rule, ...)."
         )
     return _Transformed(f, Tables.of(handlers, isolated=isolated))
+
+
+def _refuse_later(function: Any) -> None:
+    """Refuse a function whose body runs after it has returned, when the transform is over."""
+    for kind, is_kind in _LATER.items():
+        if is_kind(function):
+            raise UsageError(
+                f"use_implicit_args: {shown_argument(function)} is a {kind}, whose body runs after "
+                f"the call, when the transform is over. Transform what it calls, or let it return "
+                f"a list."
+            )
+
+
+_LATER: Mapping[str, Callable[[Any], bool]] = {
+    "generator function": inspect.isgeneratorfunction,
+    "coroutine function": inspect.iscoroutinefunction,
+    "asynchronous generator function": inspect.isasyncgenfunction,
+}
 
 
 class _Transformed:
@@ -99,6 +123,7 @@ class _Transformed:
         self._function, self._tables = function, tables
         functools.update_wrapper(self, function, updated=())
 
+    @_jax.transform_boundary
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if self._tables == Tables.of():
             return apply(self._function, args, kwargs, named=True)
@@ -178,7 +203,7 @@ def apply(
         return function(*args, **kwargs)
     arguments = _arguments(function, args, kwargs, leaves, known, named=named)
     if outer is not None and same:
-        args, kwargs = jax.tree.unflatten(tree, map(outer.lift_made, leaves, arguments))
+        args, kwargs = jax.tree.unflatten(tree, list(map(outer.lift_made, leaves, arguments)))
         return function(*args, **kwargs)
     for leaf in leaves:
         if is_value(leaf):
@@ -202,7 +227,7 @@ def _run(
 ) -> tuple[Any, ImplicitTrace]:
     # In a frame of its own, so that none of its tracers is alive when leaks are looked for.
     trace = ImplicitTrace(_jax.current_trace(), run)
-    args, kwargs = jax.tree.unflatten(tree, map(trace.lift, leaves, arguments))
+    args, kwargs = jax.tree.unflatten(tree, list(map(trace.lift, leaves, arguments)))
     with _jax.under(trace):
         try:
             result = function(*args, **kwargs)
@@ -302,15 +327,33 @@ def apply_primitive(primitive: Primitive, operands: Sequence[Any], params: Param
         return _jax.bind(primitive, list(map(current.lift_made, operands, arguments)), params)
     trace = ImplicitTrace(current, Run(deciding_tables(), RULES))
     values = [o if is_value(o) else _jax.canonicalize(o) for o in operands]
+    _refuse_missing_params(primitive, values, params)
     known = [argument_in_handlers(value) for value in values]
     results = Call.of(trace, primitive, values, params, known).results()
     return results if primitive.multiple_results else results[0]
+
+
+def _refuse_missing_params(primitive: Primitive, values: Sequence[Any], params: Params) -> None:
+    """Let JAX's own rule say which params are missing, before a handler has to do without."""
+    avals = [aval_of(value) if is_value(value) else jax.typeof(value) for value in values]
+    try:
+        _jax.out_avals(primitive, avals, params)
+    except TypeError as error:
+        if "required keyword-only argument" in str(error):
+            given = ", ".join(params) or "none"
+            error.add_note(
+                f"`{primitive.name}` was applied with the params: {given}. A primitive is given "
+                f"all of them, as in default_handler({primitive.name}_p, x, axes=(0,)); "
+                f"typedqax.ops.{primitive.name}.params lists them."
+            )
+        raise
 
 
 @overload
 def default_handler(primitive: Primitive, /, *operands: object, **params: object) -> jax.Array: ...
 @overload
 def default_handler(op: HasPrimitive[R], /, *operands: object, **params: object) -> R: ...
+@_jax.transform_boundary
 def default_handler(primitive: Any, /, *operands: Any, **params: Any) -> Any:
     """What `primitive` gives for `operands`, with dispatch.
 
@@ -319,7 +362,7 @@ def default_handler(primitive: Any, /, *operands: Any, **params: Any) -> Any:
     handler, such as that of a base class.
 
     Raises:
-        TypeError: `primitive` is none.
+        UsageError: `primitive` is none.
 
     Example:
         >>> import jax, jax.numpy as jnp, typedqax as tq
@@ -340,9 +383,9 @@ def default_handler(primitive: Any, /, *operands: Any, **params: Any) -> Any:
 def _primitive_of(op: Any) -> Primitive:
     found = getattr(op, "primitive", None)
     if not isinstance(found, Primitive):
-        raise TypeError(
+        raise UsageError(
             f"default_handler takes a primitive or an op as its first argument, not "
-            f"{type(op).__name__}."
+            f"{shown_argument(op)}."
         )
     return found
 
@@ -354,6 +397,7 @@ def _primitive_of(op: Any) -> Primitive:
 def materialize(tree: jax.Array, /) -> jax.Array: ...
 @overload
 def materialize(tree: T, /) -> T: ...
+@_jax.transform_boundary
 def materialize(tree: Any, /) -> Any:
     """`tree` with the dense array in place of each implicit one.
 
@@ -374,7 +418,8 @@ def materialize(tree: Any, /) -> Any:
         with _jax.under(parent):
             return densify(value, run)
 
-    return jax.tree.map(dense, tree, is_leaf=is_value)
+    leaves, structure = jax.tree.flatten(tree, is_leaf=is_value)
+    return jax.tree.unflatten(structure, [dense(leaf) for leaf in leaves])
 
 
 def materialize_under_trace(value: Any) -> Any:

@@ -22,6 +22,7 @@ from typedqax import _jax
 from typedqax._array import ImplicitArray
 from typedqax._aval import describe, look
 from typedqax._dispatch import ANY_PRIMITIVE, Tables, resolve
+from typedqax._errors import UsageError
 from typedqax._explain import Explanation
 from typedqax._handler import Handler
 from typedqax._materialization import materialization
@@ -106,14 +107,14 @@ def check_handlers(
     instances = list(examples)
     for instance in instances:
         if not isinstance(instance, cls):
-            raise TypeError(
+            raise UsageError(
                 f"check_handlers({cls.__name__}, ...): an example is a {type(instance).__name__}."
             )
     if not instances:
-        raise ValueError(f"check_handlers({cls.__name__}, ...): there are no examples.")
+        raise UsageError(f"check_handlers({cls.__name__}, ...): there are no examples.")
     unknown = [name for name in without if name not in ("jvp", "vjp", "vmap", "scan")]
     if unknown or isinstance(without, str):
-        raise ValueError(
+        raise UsageError(
             f"check_handlers({cls.__name__}, ..., without={without!r}): a list of some of 'jvp', "
             f"'vjp', 'vmap' and 'scan'."
         )

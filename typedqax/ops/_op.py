@@ -23,7 +23,7 @@ from typing_extensions import ParamSpec, TypeVar
 
 from typedqax import _jax
 from typedqax._declined import Declined
-from typedqax._errors import TypedQaxError
+from typedqax._errors import TypedQaxError, UsageError
 from typedqax._rule import Rule, Target
 from typedqax._transform import apply_primitive
 
@@ -90,6 +90,20 @@ class _Doc:
         return f"{op.doc}\n\n{kind}{known}\nParams: {params or 'none'}."
 
 
+_BOUNDARIES: Mapping[str, Callable[[Any], Any]] = {
+    "to": _jax.api_boundary,
+    "bind": _jax.transform_boundary,
+    "out_aval": _jax.transform_boundary,
+}
+
+
+def _bound_errors(cls: type) -> None:
+    """Let the errors of what users call end at their own lines."""
+    for name, boundary in _BOUNDARIES.items():
+        if name in cls.__dict__:
+            setattr(cls, name, boundary(cls.__dict__[name]))
+
+
 class AnyOp:
     """One primitive of JAX.
 
@@ -123,6 +137,7 @@ class AnyOp:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.__doc__ = _Doc(cls.__doc__)  # type: ignore[assignment]  # it is a str when asked for
+        _bound_errors(cls)
 
     def __init__(
         self,
@@ -713,10 +728,14 @@ class AnyGroup(Generic[O]):
     ops: tuple[O, ...]
     _kind: type[AnyOp] = AnyOp
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        _bound_errors(cls)
+
     def __init__(self, name: str | None, /, *ops: O) -> None:
         for op in ops:
             if not isinstance(op, self._kind):
-                raise TypeError(
+                raise UsageError(
                     f"{op!r} cannot be in a group with {ops[0]!r}: a {type(self).__name__} holds "
                     f"{self._kind.__name__}s, and it is {type(op).__name__}. One handler for ops "
                     "of different numbers of operands: ops.MixedGroup(name, *ops)."
