@@ -139,12 +139,12 @@ HANDLERS = {
     "result of another dtype": (
         (
             'def bad(x: Float[Low, "n"], y: Array, /) -> Float[Array, "n"]: ...\n'
-            'T = tq.HandlerTable("t", ops.eq.to(bad))\n'
+            'T = tq.HandlerTable("t", ops.lt.to(bad))\n'
         ),
         "result",
         "def bad(",
         (
-            '`bad` cannot give Float[Array, "n"]: eq(Low f32[2], Array f32[2]) is bool[2]; '
+            '`bad` cannot give Float[Array, "n"]: lt(Low f32[2], Array f32[2]) is bool[2]; '
             'the result: dtype bool, expected Float[Array, "n"]'
         ),
     ),
@@ -359,6 +359,39 @@ HANDLERS = {
             "add `| Declined`"
         ),
     ),
+    "nothing returned": (
+        (
+            "def bad(x: Low, /, **params: Any) -> Array:\n"
+            '    """Negate."""\n'
+            "    -x.materialize()\n"
+            'T = tq.HandlerTable("t", ops.neg.to(bad))\n'
+        ),
+        "result",
+        "def bad(",
+        "`bad` gives nothing: no `return` in it has a value",
+    ),
+    "class of declines returned": (
+        (
+            "def bad(x: Low, /, **params: Any) -> Array | tq.Declined:\n"
+            "    return x.materialize() if params else tq.Declined\n"
+            'T = tq.HandlerTable("t", ops.neg.to(bad))\n'
+        ),
+        "result",
+        "return x.materialize()",
+        "`bad` returns tq.Declined, a class; DECLINE is meant",
+    ),
+    "one order of two that are alike": (
+        (
+            'def bad(x: Low, y: Float[Array, ""], /) -> Low: ...\n'
+            'T = tq.HandlerTable("t", ops.mul.to(bad))\n'
+        ),
+        "one-sided",
+        "def bad(",
+        (
+            "`bad` takes one order of `mul`, and nothing takes mul(Array f32[], Low f32[]): "
+            "commutative=True stands for both"
+        ),
+    ),
     "nothing but declines": (
         (
             "def bad(x: Low, /, **params: Any) -> Array | tq.Declined:\n"
@@ -565,6 +598,29 @@ CLASSES = {
         "materialize",
         "def materialize",
         "its return annotation: ValueError: Cannot use variadic",
+    ),
+    "materialize that is misspelt": (
+        (
+            '    x: Float[tq.ArrayValue, "m n"]\n'
+            "    def materialise(self) -> Array:\n"
+            "        return self.x\n"
+        ),
+        "materialize",
+        "class Bad",
+        (
+            "`Bad` has no `materialize`, so that there are no instances of it; is `materialise` "
+            "meant?"
+        ),
+    ),
+    "materialize that asks for more": (
+        (
+            '    x: Float[tq.ArrayValue, "m n"]\n'
+            "    def materialize(self, factor: float, *, other: int = 0) -> Array:\n"
+            "        return self.x\n"
+        ),
+        "materialize",
+        "def materialize",
+        "`Bad.materialize` is called with the array alone, and asks for `factor`",
     ),
     "materialize that gives nothing": (
         (

@@ -41,6 +41,12 @@ def test_an_axis_of_materialize_that_other_data_may_tell_is_but_noted(
     assert at.startswith("def materialize")
 
 
+def test_sizes_that_add_up_to_less_than_nothing_are_an_error(package: Callable[..., Path]) -> None:
+    body, *_ = CLASSES["axes that never agree"]
+    finding, _ = only(package, "sample_less", f"class Bad(tq.ImplicitArray):\n{body}")
+    assert finding.severity == "error"
+
+
 def test_every_field_of_a_class_is_looked_at(package: Callable[..., Path]) -> None:
     body = (
         "class Bad(tq.ImplicitArray):\n"

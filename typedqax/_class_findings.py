@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import itertools
 from collections import defaultdict
@@ -24,29 +25,30 @@ from typedqax._handler import bound_names
 from typedqax._hints import UnresolvedHintError, type_hints
 from typedqax._mismatch import mismatch
 from typedqax._origin import Place
+from typedqax._polynomial import Polynomial, Size
 from typedqax._relations import inhabited
 from typedqax._signature import ArrayPattern, Dense, Operand, Parameter, Signature
 from typedqax._value import ImplicitValue, field_names
 from typedqax._written import WrittenClass
 
 
-def implicit_classes(root: type[ImplicitValue] = ImplicitValue) -> list[type[ImplicitValue]]:
-    """Every implicit class that exists and can have instances, the order being that of names."""
+def implicit_classes() -> list[type[ImplicitValue]]:
+    """Every implicit class that exists, the order being that of names."""
     found: dict[type[ImplicitValue], None] = {}
-    waiting = list(root.__subclasses__())
+    waiting = list(ImplicitValue.__subclasses__())
     while waiting:
         cls = waiting.pop()
         if cls not in found:
             found[cls] = None
             waiting += cls.__subclasses__()
-    return sorted(
-        (cls for cls in found if hasattr(cls, "materialize") and not inspect.isabstract(cls)),
-        key=lambda cls: (cls.__module__, cls.__qualname__),
-    )
+    return sorted(found, key=lambda cls: (cls.__module__, cls.__qualname__))
 
 
 def class_findings(cls: type[ImplicitValue]) -> Iterator[Finding]:
     """What is wrong with the fields of a class, and with its `materialize`."""
+    if inspect.isabstract(cls):
+        yield from _of_misspelt_materialize(cls)
+        return
     written = WrittenClass.of(cls)
     try:
         layouts, errors = read_fields(cls)
@@ -61,6 +63,19 @@ def class_findings(cls: type[ImplicitValue]) -> Iterator[Finding]:
             yield _finding(cls, place, "field", f"`{error.handler}`: {problem}")
     if not errors:
         yield from _Fields(cls, layouts).findings()
+
+
+def _of_misspelt_materialize(cls: type[ImplicitValue]) -> Iterator[Finding]:
+    """That a class cannot have instances for want of a `materialize`, which it misspells."""
+    if "materialize" in vars(cls) or "materialize" not in getattr(cls, "__abstractmethods__", ()):
+        return
+    near = difflib.get_close_matches("materialize", [*vars(cls)], n=1, cutoff=0.8)
+    if near:
+        text = (
+            f"`{cls.__qualname__}` has no `materialize`, so that there are no instances of it; "
+            f"is `{near[0]}` meant?"
+        )
+        yield _finding(cls, WrittenClass.of(cls).place(), "materialize", text)
 
 
 def _finding(
@@ -101,7 +116,8 @@ class _Fields:
             name = cls.__qualname__
             text = f"the axes of the fields of `{name}` never agree: no sizes fit {shown}"
             # What the search could neither find nor exclude is but noted.
-            severity: Severity = "error" if witness is None else "note"
+            impossible = witness is None or _is_below_zero(parameters)
+            severity: Severity = "error" if impossible else "note"
             yield _finding(cls, WrittenClass.of(cls).place(), "field", text, severity)
             return
         yield from self._of_materialize(tuple(witness))
@@ -115,6 +131,11 @@ class _Fields:
         if code is not None:
             place = Place(code.co_filename, code.co_firstlineno)
         name = f"`{cls.__qualname__}.materialize`"
+        wanted = _required(function)
+        if wanted:
+            text = f"{name} is called with the array alone, and asks for {', '.join(wanted)}"
+            yield _finding(cls, place, "materialize", text)
+            return
         try:
             result = result_patterns(type_hints(function).get("return", Any))
         except (UnresolvedHintError, AnnotationError) as error:
@@ -204,6 +225,43 @@ class _Fields:
                 return None
             state[parameter.name] = jax.ShapeDtypeStruct(operand.shape, dtype)
         return value
+
+
+def _required(function: Any) -> list[str]:
+    """What a method asks for besides `self`."""
+    plain = inspect.unwrap(function)
+    if not inspect.isfunction(plain):
+        return []
+    _, *others = inspect.signature(plain).parameters.values() or [None]
+    return [
+        f"`{each.name}`"
+        for each in others
+        if each is not None
+        and each.default is inspect.Parameter.empty
+        and each.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    ]
+
+
+def _is_below_zero(parameters: Sequence[Parameter]) -> bool:
+    """Whether some sizes that are expressions, added up, are negative whatever the names stand for.
+
+    None of them may be: `m-n` and `n-m-1` add up to -1.
+    """
+    sizes = [
+        axis.size
+        for parameter in parameters
+        if len(parameter.alternatives) == 1
+        for _, axis in parameter.alternatives[0].dims.positions
+        if isinstance(axis.size, Polynomial)
+    ]
+    for count in (1, 2, 3):
+        for chosen in itertools.combinations(sizes, count):
+            total: Size = 0
+            for size in chosen:
+                total = size + total
+            if isinstance(total, int) and total < 0:
+                return True
+    return False
 
 
 def _of_axes_alone(patterns: Sequence[ArrayPattern]) -> tuple[ArrayPattern, ...]:

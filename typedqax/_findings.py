@@ -35,7 +35,7 @@ CODES: Mapping[str, str] = {
     "one-sided": "a handler without a counterpart for the other order of operands",
     "operand-name": "an operand that has a param's name",
     "precedence": "a precedence that is no whole number",
-    "result": "a return annotation that no result of the primitive meets",
+    "result": "a result, or an annotation of it, that the primitive does not have",
     "shape": "the text of a shape",
     "table": "what is no rule in a table, or no table to install",
     "unbound-axis": "an axis that no operand gives a size",
@@ -161,6 +161,7 @@ def _one_sided(ranking: Ranking) -> Iterator[Finding]:
     the right that only the left had a rule for.
     """
     if ranking.primitive in COMMUTATIVE:
+        yield from _one_order(ranking)
         return
     for first, second, relation in ranking.sharing():
         if relation is Relation.NARROWER:
@@ -183,6 +184,23 @@ def _one_sided(ranking: Ranking) -> Iterator[Finding]:
                 f"{ranking.primitive}({shown}) falls to `{general.handler.name}` "
                 f"({general.handler.place})",
             )
+
+
+def _one_order(ranking: Ranking) -> Iterator[Finding]:
+    """Rules for (A, B) of a commutative primitive beside none for (B, A), which may be meant."""
+    for entry in ranking.entries:
+        if not _two_kinds(entry) or entry.rule.commutative:
+            continue
+        mirror = entry.signature.mirrored()
+        others = [other.signature for other in ranking.entries]
+        call = entry.calls.uncovered(mirror, mirror, others)
+        if call is not None:
+            shown = ", ".join(map(str, call))
+            text = (
+                f"`{entry.handler.name}` takes one order of `{ranking.primitive}`, and nothing "
+                f"takes {ranking.primitive}({shown}): commutative=True stands for both"
+            )
+            yield _at(entry.handler, "one-sided", text, severity="note")
 
 
 def _two_kinds(entry: Entry) -> bool:

@@ -20,7 +20,7 @@ from typedqax._handler import Handler
 from typedqax._mismatch import mismatch
 from typedqax._rule import Entry, Rule
 from typedqax._signature import Dense, Parameter, Signature
-from typedqax._written import returned
+from typedqax._written import gives_nothing, returned
 
 
 def rule_findings(rule: Rule) -> Iterator[Finding]:
@@ -128,8 +128,16 @@ def _contradiction(entry: Entry) -> str | None:
 
 
 def _of_declines(handler: Handler) -> Iterator[Finding]:
-    """Declines that the return annotation does not have, or where there is nothing else."""
+    """What is returned that is no result, or no result but declines."""
+    if gives_nothing(handler.function):
+        text = f"`{handler.name}` gives nothing: no `return` in it has a value"
+        yield _at(handler, handler.place.line, "result", text)
+        return
     found = sorted(returned(handler.function), key=lambda each: each[1])
+    for node, line in found:
+        if _name(node) == "Declined":
+            text = f"`{handler.name}` returns {ast.unparse(node)}, a class; DECLINE is meant"
+            yield _at(handler, line, "result", text)
     declines = [(node, line) for node, line in found if _name(node) in _DECLINING]
     if handler.declines == "never":
         for node, line in declines:

@@ -53,19 +53,8 @@ class WrittenClass:
 
 def returned(function: object) -> Iterator[tuple[ast.expr, int]]:
     """What a function returns, with its line, as far as its source is there to read."""
-    written = inspect.unwrap(function) if callable(function) else function
-    if not isinstance(written, FunctionType):
-        return
-    try:
-        lines, first = inspect.getsourcelines(written)
-        tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, SyntaxError):  # no source, or a lambda in the middle of an expression
-        return
-    waiting: list[ast.AST] = list(getattr(tree.body[0], "body", []))
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            continue
+    body, first = _body(function)
+    for node in _own_nodes(body):
         if isinstance(node, ast.Return) and node.value is not None:
             values = [node.value]
             while values:
@@ -74,4 +63,46 @@ def returned(function: object) -> Iterator[tuple[ast.expr, int]]:
                     values += [value.body, value.orelse]
                 else:
                     yield value, first + value.lineno - 1
+
+
+def gives_nothing(function: object) -> bool:
+    """Whether a function does something, as far as its source says, and never returns a value."""
+    body, _ = _body(function)
+    does = [
+        statement
+        for statement in body
+        if not isinstance(statement, ast.Pass)
+        and not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
+    ]
+    if not does or isinstance(does[-1], ast.Raise):
+        return False
+    return not any(
+        isinstance(node, ast.Yield | ast.YieldFrom)
+        or (isinstance(node, ast.Return) and node.value is not None)
+        for node in _own_nodes(body)
+    )
+
+
+def _body(function: object) -> tuple[list[ast.stmt], int]:
+    """The statements of a function and its first line; none where there is no source to read."""
+    written = inspect.unwrap(function) if callable(function) else function
+    if not isinstance(written, FunctionType):
+        return [], 0
+    try:
+        lines, first = inspect.getsourcelines(written)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, SyntaxError):  # no source, or a lambda in the middle of an expression
+        return [], 0
+    definition = tree.body[0]
+    return (definition.body if isinstance(definition, ast.FunctionDef) else []), first
+
+
+def _own_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """All that is in these statements, but for what is in functions and classes defined there."""
+    waiting: list[ast.AST] = list(body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            continue
+        yield node
         waiting += ast.iter_child_nodes(node)
