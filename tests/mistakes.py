@@ -238,6 +238,15 @@ HANDLERS = {
         "T = tq.HandlerTable(",
         "got a list of 1. Unpack it: HandlerTable('t', *rules)",
     ),
+    "group of ops that take different operands": (
+        (
+            "def fine(op: Any, x: Low, y: Low, /, **params: Any) -> Array: ...\n"
+            "T = tq.HandlerTable('t', (ops.sub | ops.sin).to(fine))\n"
+        ),
+        "table",
+        "T = tq.HandlerTable(",
+        "ops.sin cannot be in a group with ops.sub: a BinaryGroup holds BinaryOps, and it is",
+    ),
     "what is no table": (
         "def fine(x: Low, /) -> Array: ...\ntq.install(ops.sin.to(fine))\n",
         "table",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.mistakes import HANDLERS, HEAD
 from typedqax._check import check_packages
-from typedqax._importing import WrongUsageError
+from typedqax._errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -144,5 +144,5 @@ def test_a_module_without_a_package_is_checked(
 
 
 def test_an_unknown_package_is_one_error() -> None:
-    with pytest.raises(WrongUsageError, match="no package or module 'not_there_at_all'"):
+    with pytest.raises(UsageError, match="no package or module 'not_there_at_all'"):
         check_packages("not_there_at_all")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 
 from typedqax._check import Checked, check_packages
+from typedqax._errors import UsageError
 from typedqax._findings import CODES
-from typedqax._importing import WrongUsageError
 from typedqax._layout import working_folder
 
 USAGE = "usage: python -m typedqax check PKG [PKG...]"
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         with redirect_stdout(sys.stderr):
             checked = check_packages(*names)
-    except WrongUsageError as error:
+    except UsageError as error:
         return _wrong(str(error))
     except KeyboardInterrupt as error:
         sys.stderr.write(" ".join(["typedqax: interrupted", *getattr(error, "__notes__", ())]))

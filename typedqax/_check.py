@@ -115,7 +115,7 @@ def check_packages(*names: str) -> Checked:
     What declarations are refused for is found with the rest: none of them stops an import.
 
     Raises:
-        WrongUsageError: there is no such package.
+        UsageError: there is no such package.
     """
     roots = tuple(name.partition(".")[0] for name in names)
     with collecting() as refusals:

@@ -37,7 +37,7 @@ CODES: Mapping[str, str] = {
     "precedence": "a precedence that is no whole number",
     "result": "a result, or an annotation of it, that the primitive does not have",
     "shape": "the text of a shape",
-    "table": "what is no rule in a table, or no table to install",
+    "table": "what is no rule in a table, no table to install, or no op of a group",
     "unbound-axis": "an axis that no operand gives a size",
     "undeclared-decline": "a DECLINE that the return annotation does not have",
     "unknown-param": "a param that the primitive does not have on this JAX",

@@ -12,12 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from typedqax._errors import TypedQaxError
+from typedqax._errors import UsageError
 from typedqax._findings import Finding
-
-
-class WrongUsageError(TypedQaxError):
-    """What was asked to be checked is not there, or is no module."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +33,7 @@ def import_packages(names: Sequence[str]) -> tuple[list[str], list[Failure]]:
     """The modules of these packages, each imported, and those of them whose import failed.
 
     Raises:
-        WrongUsageError: there is no such package.
+        UsageError: there is no such package.
     """
     for name in names:
         _must_exist(name)
@@ -47,7 +43,7 @@ def import_packages(names: Sequence[str]) -> tuple[list[str], list[Failure]]:
         for module, error in _imported(name):
             modules[module] = None
             if isinstance(error, ModuleNotFoundError) and error.name == name:
-                raise WrongUsageError(f"there is no module {name!r}{_meant(name)}")
+                raise UsageError(f"there is no module {name!r}{_meant(name)}")
             if error is not None:
                 failures.setdefault(module, Failure(module, error))
     return list(modules), list(failures.values())
@@ -55,10 +51,10 @@ def import_packages(names: Sequence[str]) -> tuple[list[str], list[Failure]]:
 
 def _must_exist(name: str) -> None:
     if not all(part.isidentifier() for part in name.split(".")):
-        raise WrongUsageError(f"{name!r} is no module's name{_meant(name)}")
+        raise UsageError(f"{name!r} is no module's name{_meant(name)}")
     top = name.partition(".")[0]
     if top not in sys.modules and importlib.util.find_spec(top) is None:
-        raise WrongUsageError(f"there is no package or module {top!r} on the path{_meant(name)}")
+        raise UsageError(f"there is no package or module {top!r} on the path{_meant(name)}")
 
 
 def _meant(name: str) -> str:

@@ -22,6 +22,7 @@ from jax.typing import ArrayLike
 from typing_extensions import ParamSpec, TypeVar
 
 from typedqax import _jax
+from typedqax._collecting import refuse
 from typedqax._declined import Declined
 from typedqax._errors import TypedQaxError, UsageError
 from typedqax._rule import Rule, Target
@@ -735,12 +736,14 @@ class AnyGroup(Generic[O]):
     def __init__(self, name: str | None, /, *ops: O) -> None:
         for op in ops:
             if not isinstance(op, self._kind):
-                raise UsageError(
+                text = (
                     f"{op!r} cannot be in a group with {ops[0]!r}: a {type(self).__name__} holds "
                     f"{self._kind.__name__}s, and it is {type(op).__name__}. One handler for ops "
                     "of different numbers of operands: ops.MixedGroup(name, *ops)."
                 )
-        self.ops = tuple(op for op in dict.fromkeys(ops) if op.is_in_jax)
+                refuse(UsageError(text))
+        fitting = [op for op in dict.fromkeys(ops) if isinstance(op, self._kind)]
+        self.ops = tuple(op for op in fitting if op.is_in_jax)
         self.name = name or " | ".join(map(repr, self.ops))
 
     def __iter__(self) -> Iterator[O]:
