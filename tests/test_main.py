@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -131,15 +132,30 @@ def test_help_lists_every_code(arguments: list[str], capsys: pytest.CaptureFixtu
     assert re.findall(r"^    ([a-z-]+)  +\w", listed, re.MULTILINE) == sorted(CODES)
 
 
-def test_the_command_runs_as_a_module_without_asserts(package: Callable[..., Path]) -> None:
-    folder = package("sample_run", rules=HEAD + HANDLERS["duplicate"][0])
-    done = subprocess.run(
-        [sys.executable, "-O", "-m", "typedqax", "check", "sample_run"],
-        cwd=folder.parent,
+def run(folder: Path, name: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, as a user runs it."""
+    return subprocess.run(
+        [sys.executable, *options, "-m", "typedqax", "check", name],
+        cwd=folder,
         env={"PYTHONPATH": str(Path(tq.__file__).parent.parent), "JAX_PLATFORMS": "cpu"},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_the_command_runs_as_a_module_without_asserts(package: Callable[..., Path]) -> None:
+    folder = package("sample_run", rules=HEAD + HANDLERS["duplicate"][0])
+    done = run(folder.parent, "sample_run", "-O")
     assert done.returncode == 1
     assert done.stdout.endswith("Found 1 error in 1 file (checked 2 modules)\n")
+
+
+def test_a_small_package_takes_less_than_three_seconds_of_a_processor(
+    package: Callable[..., Path],
+) -> None:
+    folder = package("sample_small", rules=HEAD)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert run(folder.parent, "sample_small").returncode == 0
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3
