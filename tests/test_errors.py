@@ -150,6 +150,12 @@ PROVOKED: dict[str, tuple[Callable[[], Any], type[Exception]]] = {
     "no function": (lambda: tq.use_implicit_args(3), tq.UsageError),  # type: ignore[call-overload]  # as above
     "no handlers": (lambda: tq.use_implicit_args(jnp.sin, handlers=3), tq.UsageError),  # type: ignore[call-overload]  # as above
     "no primitive": (lambda: tq.default_handler(3, 4), tq.UsageError),  # type: ignore[call-overload]  # as above
+    "no op": (lambda: tq.which(3), tq.UsageError),  # type: ignore[arg-type]  # as above
+    "nothing to explain": (lambda: tq.explain(3), tq.UsageError),  # type: ignore[arg-type]  # as above
+    "an explanation that fails": (
+        lambda: tq.explain(transformed(lambda w: -w, handlers=SWAPPED))(LOW),
+        tq.ContractError,
+    ),
     "a generator": (lambda: transformed(generates), tq.UsageError),
     "a coroutine": (lambda: transformed(later), tq.UsageError),
     "an asynchronous generator": (lambda: transformed(generates_later), tq.UsageError),

@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeAlias
 
 from typedqax import _jax
 from typedqax._dry_run import dry_run
-from typedqax._errors import MaterializationError
+from typedqax._errors import MaterializationError, UsageError
 from typedqax._flow import Scope, Step, flow
 from typedqax._layout import clipped, human_bytes, short_place, table, terminal_width
 from typedqax._materialization import ASKERS, Materialization
@@ -344,7 +344,7 @@ class Explanation:
             MaterializationError: something did; the text has each line.
         """
         if isinstance(allow, str):
-            raise TypeError(f"allow={allow!r}: pass a sequence of primitive names, [{allow!r}].")
+            raise UsageError(f"allow={allow!r}: pass a sequence of primitive names, [{allow!r}].")
         dense = [
             line
             for line in self.materialized
@@ -499,6 +499,7 @@ def _where_html(line: Line) -> str:
 # --- explain -------------------------------------------------------------------------------------
 
 
+@_jax.api_boundary
 def explain(function: Callable[P, object], /) -> Callable[P, Explanation]:
     """A function that takes what `function` does and tells what the run does with implicit arrays.
 
@@ -507,7 +508,7 @@ def explain(function: Callable[P, object], /) -> Callable[P, Explanation]:
     a branch. Whatever JAX remembers of earlier runs plays no part.
 
     Raises:
-        TypeError: `function` is not callable.
+        UsageError: `function` is not callable.
 
     Example:
         >>> import jax, jax.numpy as jnp, typedqax as tq
@@ -520,11 +521,12 @@ def explain(function: Callable[P, object], /) -> Callable[P, Explanation]:
         ['neg']
     """
     if not callable(function):
-        raise TypeError(
+        raise UsageError(
             f"explain takes a function, not {type(function).__name__}: explain(f)(*args), not "
             f"explain(f(*args))."
         )
 
+    @_jax.transform_boundary
     @functools.wraps(function)
     def explained(*args: P.args, **kwargs: P.kwargs) -> Explanation:
         with recording() as record:

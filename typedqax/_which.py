@@ -14,6 +14,7 @@ import numpy as np
 from typedqax import _jax, ops
 from typedqax._aval import describe, is_array_like
 from typedqax._dispatch import ANY_PRIMITIVE, Tables, resolve
+from typedqax._errors import UsageError
 from typedqax._handler import Handler
 from typedqax._higher_order import RULES
 from typedqax._layout import short_place, terminal_width
@@ -133,6 +134,7 @@ class Which:
         return fragment(*parts)
 
 
+@_jax.transform_boundary
 def which(
     op: _HasName | str,
     /,
@@ -151,7 +153,7 @@ def which(
         params: the params of the call; those left out play no part.
 
     Raises:
-        TypeError: `op` is no primitive, or cannot be called with such operands and params.
+        UsageError: `op` is no primitive, or cannot be called with such operands and params.
 
     Example:
         >>> import jax.numpy as jnp, typedqax as tq
@@ -160,7 +162,7 @@ def which(
     """
     name, known = _primitive_named(op)
     if handlers is not None and not isinstance(handlers, HandlerTable):
-        raise TypeError(f"handlers= takes a HandlerTable, not {type(handlers).__name__}.")
+        raise UsageError(f"handlers= takes a HandlerTable, not {type(handlers).__name__}.")
     trace = enclosing_trace()
     lowered = operands if trace is None else [trace.lower(operand) for operand in operands]
     values = [_value(place, operand) for place, operand in enumerate(lowered, 1)]
@@ -247,12 +249,12 @@ def _primitive_named(op: object) -> tuple[str, ops.AnyOp | None]:
         if found is None:
             near = difflib.get_close_matches(op, dir(ops), n=1)
             meant = f" Did you mean {near[0]!r}?" if near else ""
-            raise TypeError(f"which: JAX has no primitive {op!r}.{meant} See dir(typedqax.ops).")
+            raise UsageError(f"which: JAX has no primitive {op!r}.{meant} See dir(typedqax.ops).")
         return found.name, found
     if isinstance(op, ops.AnyOp):
         return op.name, op
     if isinstance(op, ops.AnyGroup):
-        raise TypeError(f"which takes one op; {op!r} is a group of them.")
+        raise UsageError(f"which takes one op; {op!r} is a group of them.")
     if isinstance(op, _jax.Primitive):
         return op.name, ops.find(op)
     called = getattr(op, "__name__", None)
@@ -261,7 +263,7 @@ def _primitive_named(op: object) -> tuple[str, ops.AnyOp | None]:
     if callable(op) and not isinstance(op, type) and isinstance(called, str):
         function = called if called.isidentifier() else "f"
         advice = f" For what a whole function does, call typedqax.explain({function})(...)."
-    raise TypeError(
+    raise UsageError(
         f"which takes an op of typedqax.ops, a primitive, or the name of one; what was given is "
         f"{shown}.{advice}"
     )
@@ -278,7 +280,7 @@ def _value(place: int, operand: Any) -> Any:
         if isinstance(operand, type)
         else f"of type {type(operand).__name__}"
     )
-    raise TypeError(
+    raise UsageError(
         f"which: operand {place} is {given}. Operands are arrays, implicit arrays, "
         f"jax.ShapeDtypeStructs and numbers; params go by keyword."
     )
@@ -288,15 +290,15 @@ def _whole_params(op: ops.AnyOp, count: int, given: Mapping[str, Any]) -> dict[s
     """The params of a call of `op`, None standing for what was left out.
 
     Raises:
-        TypeError: there is no such call.
+        UsageError: there is no such call.
     """
     if op.arity is not None and op.arity != count:
         takes = f"{op.arity} operand{'s' if op.arity != 1 else ''}"
-        raise TypeError(f"which: {op!r} takes {takes}, and got {count}; params go by keyword.")
+        raise UsageError(f"which: {op!r} takes {takes}, and got {count}; params go by keyword.")
     for name in given:
         if name not in op.params:
             near = difflib.get_close_matches(name, op.params, n=1)
             meant = f" Did you mean {near[0]!r}?" if near else ""
             has = ", ".join(op.params) or "none"
-            raise TypeError(f"which: {op!r} has no param {name!r}.{meant} It has: {has}.")
+            raise UsageError(f"which: {op!r} has no param {name!r}.{meant} It has: {has}.")
     return {**dict.fromkeys(op.params), **given}
