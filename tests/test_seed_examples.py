@@ -8,7 +8,7 @@ davisyoshida's; Patrick Kidger answered the first with multiple dispatch. The ex
 * JAX's strict promotion refuses an integer array times a float one, as the masked array has it: it
   runs as written under JAX's own promotion, and with floats under the strict one;
 * `jax.random` gives other numbers than in 2023, when `jax_threefry_partitionable` was off;
-* a sum over 9,344 numbers depends in its last digit on the order of the machine that adds them.
+* a sum over 9,344 numbers depends in its last digits on the machine that makes and adds them.
 
 Here stand their results, and which handlers ran.
 """
@@ -785,8 +785,9 @@ def test_the_identity_plus_low_rank_prints_what_the_document_prints(
     assert ran == ["lora_matmul", "dot_handler"]
     printed = capsys.readouterr().out
     assert printed == str(plain) + "\n"  # x (I + A 0) is x, to the last bit
-    # The document's machine, a GPU, added the 9,344 numbers in another order: one float32 apart.
-    assert abs(np.float32(printed) - np.float32("40.892204")) <= np.spacing(np.float32(40.892204))
+    # The document's machine, a GPU, added the 9,344 numbers in another order: one float32 apart
+    # from JAX 0.10.2 on a CPU. JAX 0.10.0 also rounds each of the numbers, around 1, its own way.
+    assert abs(np.float32(printed) - np.float32("40.892204")) <= 9344 * np.finfo(np.float32).eps / 2
 
 
 def test_the_identity_plus_low_rank_takes_the_flops_of_the_low_rank_alone() -> None:
