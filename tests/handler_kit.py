@@ -6,8 +6,11 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pytest
+
 from typedqax._declined import Declined
 from typedqax._dispatch import Resolution, Tables, resolve
+from typedqax._errors import RefusedTableError
 from typedqax._rule import Rule, Target
 from typedqax._signature import Dense, Operand
 from typedqax._table import HandlerTable
@@ -114,3 +117,30 @@ def chain(
 
 
 MAYBE = Lora | Declined
+
+
+def refused(*parts: Rule | HandlerTable) -> RefusedTableError:
+    """The error that a table of these parts is."""
+    with pytest.raises(RefusedTableError) as caught:
+        HandlerTable("tested", *parts)
+    return caught.value
+
+
+def names_of(error: RefusedTableError) -> set[frozenset[str]]:
+    """The ambiguous pairs of an error, by the names of the handlers."""
+    return {frozenset({pair.first.name, pair.second.name}) for pair in error.pairs}
+
+
+def infinite(**how: Any) -> Rule:
+    """Infinity times anything."""
+    return rule(Infinity, Any, name="infinite", **how)
+
+
+def nothing(**how: Any) -> Rule:
+    """Anything times zero."""
+    return rule(Any, Zero, name="nothing", **how)
+
+
+def undefined(**how: Any) -> Rule:
+    """Infinity times zero."""
+    return rule(Infinity, Zero, name="undefined", **how)

@@ -1,18 +1,14 @@
-"""Tables are sealed whole or refused whole, and say why, whatever the order they come in."""
+"""Tables are sealed whole or refused whole, whatever the order they come in."""
 
 # What these handlers would compute plays no part here.
 # mypy: disable-error-code="empty-body"
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 import gc
 import itertools
-import pickle
-import sys
-import types
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
@@ -27,22 +23,22 @@ from jaxtyping import Float, Float32, Int, Num, Shaped
 
 from tests import brute_force
 from tests.handler_kit import (
-    ADD_ANY,
-    ANY,
     DOT,
-    EXP,
     MAYBE,
-    MUL,
     NEG,
-    SUB,
     Infinity,
     Lora,
     SmallZero,
     Zero,
     chain,
+    infinite,
     made,
+    names_of,
+    nothing,
     operand,
+    refused,
     rule,
+    undefined,
 )
 from typedqax import _ranking
 from typedqax._declined import Declined
@@ -52,18 +48,8 @@ from typedqax._errors import (
     RefusedTableError,
     TypedQaxError,
 )
-from typedqax._findings import findings
 from typedqax._installed import (
-    declaring,
-    install,
-    install_rule,
-    installed,
-    installed_now,
-    installed_table,
-    installed_version,
     nothing_installed,
-    recheck_class,
-    uninstall,
 )
 from typedqax._relations import is_subset
 from typedqax._rule import Entry, Rule, Target
@@ -78,36 +64,7 @@ def nothing_stays_installed() -> Iterator[None]:
         yield
 
 
-def fails(*parts: HandlerTable) -> None:
-    with declaring():
-        for part in parts:
-            install(part)
-        raise KeyError
-
-
-def refused(*parts: Rule | HandlerTable) -> RefusedTableError:
-    with pytest.raises(RefusedTableError) as caught:
-        HandlerTable("tested", *parts)
-    return caught.value
-
-
-def names_of(error: RefusedTableError) -> set[frozenset[str]]:
-    return {frozenset({pair.first.name, pair.second.name}) for pair in error.pairs}
-
-
 # --- infinity times zero --------------------------------------------------------------------
-
-
-def infinite(**how: Any) -> Rule:
-    return rule(Infinity, Any, name="infinite", **how)
-
-
-def nothing(**how: Any) -> Rule:
-    return rule(Any, Zero, name="nothing", **how)
-
-
-def undefined(**how: Any) -> Rule:
-    return rule(Infinity, Zero, name="undefined", **how)
 
 
 @pytest.mark.parametrize("order", [0, 1])
@@ -152,134 +109,6 @@ def test_several_handlers_together_may_settle_an_ambiguity() -> None:
         frozenset({"floats", "others"})
     } | {frozenset({"floats", "scalars"})}
     assert HandlerTable("settled", infinite(), nothing(), *narrow[1:])
-
-
-# --- the text of an error -------------------------------------------------------------------
-
-
-def test_an_ambiguity_is_told_with_places_an_example_and_the_handler_to_add() -> None:
-    first = rule(Float[Lora, "n m"], Float[Array, "m"], of=DOT, name="matvec")
-    second = rule(Float[Lora, "n m"], Float[Array, "n"], of=DOT, name="vecmat")
-    text = str(refused(first, second))
-    assert text == (
-        "table 'tested' was not registered (nothing changed).\n"
-        "For `dot_general`, two handlers of precedence 0 both match and neither is more specific:\n"
-        f'  (1) matvec(x: Float[Lora, "n m"], y: Float[Array, "m"])    {first.handler.place}\n'
-        f'  (2) vecmat(x: Float[Lora, "n m"], y: Float[Array, "n"])    {second.handler.place}\n'
-        "For example this call would be ambiguous:\n"
-        "      dot_general(Lora f32[2,2], Array f32[2])\n"
-        "Fix it in one of these ways:\n"
-        "  - add a handler for exactly what both match, in the same table:\n"
-        '      def NAME(x: Float[Lora, "n n"], y: Float[Array, "n"], /, ...): ...'
-        "      ops.dot_general.to(NAME)\n"
-        "  - or say which wins: ops.dot_general.to(matvec, precedence=1), or vecmat"
-    )
-
-
-def test_the_mirror_of_a_handler_is_told_to_be_commutative() -> None:
-    text = str(refused(rule(Zero, Any, name="left"), rule(Any, Zero, name="right")))
-    assert (
-        "keep one of them for both orders of the operands, and drop the other: "
-        "ops.mul.to(left, commutative=True)" in text
-    )
-
-
-def test_the_mirror_is_no_way_out_where_the_order_matters() -> None:
-    rules = [rule(Zero, Any, of=SUB, name="left"), rule(Any, Zero, of=SUB, name="right")]
-    assert "commutative" not in str(refused(*rules))
-
-
-def test_a_handler_for_both_orders_beside_one_for_one_order_is_told_of() -> None:
-    error = refused(
-        rule(Zero, Any, name="general"), rule(Zero, Lora, name="special", commutative=True)
-    )
-    assert (
-        "`special` stands for both orders of its operands, `general` for one: give `general` "
-        "commutative=True too, or take it from `special`" in str(error)
-    )
-    assert "def NAME" not in str(error)
-    for both in (True, False):
-        assert HandlerTable(
-            "fine",
-            rule(Zero, Any, name="general", commutative=both),
-            rule(Zero, Lora, name="special", commutative=both),
-        )
-
-
-def test_a_handler_that_settles_a_part_is_told_of_and_the_example_is_from_the_rest() -> None:
-    error = refused(infinite(), nothing(), rule(Infinity, Float32[Zero, "..."], name="floats"))
-    text = str(error)
-    assert "Part of what both match is settled by:" in text
-    assert "floats(" in text
-    assert "this call would still be ambiguous" in text
-    assert "f32" not in error.pairs[0].witness
-
-
-def test_an_overlap_that_no_signature_says_is_told_without_one() -> None:
-    error = refused(
-        rule(Float[Lora, "*b 3"], Float[Array, "*b"], of=DOT, name="right"),
-        rule(Float[Lora, "3 *b"], Float[Array, "*b"], of=DOT, name="left"),
-    )
-    assert error.pairs[0].meet is None
-    assert "def NAME" not in str(error)
-    assert "Fix it:\n  - say which wins: ops.dot_general.to(right, precedence=1)" in str(error)
-
-
-def test_validators_are_told_to_be_ordered_by_precedence() -> None:
-    small = Is[lambda value: value.ndim < 3]
-    even = Is[lambda value: value.size % 2 == 0]
-    error = refused(
-        rule(Annotated[Lora, small], Array, name="small"),
-        rule(Annotated[Lora, even], Array, name="even"),
-    )
-    assert "these validators cannot be compared, only precedence= can order them" in str(error)
-
-
-def test_all_errors_of_a_table_are_told_at_once_and_sorted() -> None:
-    rules = [
-        infinite(),
-        nothing(),
-        rule(Zero, Lora, of=DOT, name="once"),
-        rule(Zero, Lora, of=DOT, name="twice"),
-        rule(Float[Lora, "n m"], of=NEG, name="any_matrix"),
-        rule(Shaped[Lora, "n n"], of=NEG, name="square"),
-    ]
-    texts = set()
-    for order in itertools.islice(itertools.permutations(rules), 0, None, 37):
-        error = refused(*order)
-        texts.add(str(error))
-        assert isinstance(error, AmbiguityError)
-        assert isinstance(error, DuplicateHandlerError)
-    assert len(texts) == 1
-    text = texts.pop()
-    assert text.index("`dot_general`") < text.index("`mul`") < text.index("`neg`")
-
-
-def test_a_group_is_told_of_once() -> None:
-    group = (MUL, ADD_ANY, SUB)
-    error = refused(
-        rule(Infinity, Any, of=group, name="left"), rule(Any, Zero, of=group, name="right")
-    )
-    assert len(error.pairs) == 1
-    assert "For `add_any`, `mul` and `sub`, two handlers" in str(error)
-
-
-def test_an_error_text_stays_short_whatever_is_wrong() -> None:
-    classes = [type(f"Class{place}", (ImplicitValue,), {}) for place in range(12)]
-    long = " ".join(f"a_rather_long_name_{place}" for place in range(50))
-    rules = [rule(Shaped[cls, long], Any, of=DOT, name=f"left_{cls.__name__}") for cls in classes]
-    rules += [rule(Any, Shaped[cls, long], of=DOT, name=f"right_{cls.__name__}") for cls in classes]
-    error = refused(*rules)
-    assert len(error.pairs) == len(classes) ** 2
-    assert len(str(error)) < 4_000
-    assert "more" in str(error)
-
-
-def test_an_error_survives_pickling() -> None:
-    error = refused(infinite(), nothing())
-    again = pickle.loads(pickle.dumps(error))  # our own bytes
-    assert str(again) == str(error)
-    assert again.pairs == error.pairs
 
 
 # --- duplicates and replacing ---------------------------------------------------------------
@@ -735,405 +564,3 @@ def test_the_brute_force_sees_both_outcomes() -> None:
     assert not any(expected_errors(settled))
     assert judge(settled, settled[::-1], "dot_general")
     assert not judge(crossing, crossing, "dot_general")
-
-
-# --- the installed table --------------------------------------------------------------------
-
-
-def test_what_is_installed_is_found_until_it_is_uninstalled() -> None:
-    table = HandlerTable("one", rule(Zero, of=NEG, name="negate"))
-    before = installed_version()
-    install(table)
-    assert installed_version() > before
-    assert chain(None, "neg", operand(Zero), isolated=False) == ["negate"]
-    assert "negate" in [e.handler.name for e in installed_table().entries("neg")]
-    uninstall(table)
-    assert chain(None, "neg", operand(Zero), isolated=False) == []
-
-
-def test_installing_twice_is_installing_once() -> None:
-    table = HandlerTable("one", rule(Zero, of=NEG, name="negate"))
-    install(table)
-    install(table)
-    uninstall(table)
-    assert chain(None, "neg", operand(Zero), isolated=False) == []
-
-
-def test_uninstalling_what_is_not_installed_is_told() -> None:
-    with pytest.raises(TypedQaxError, match="table 'one' is not installed; installed are: "):
-        uninstall(HandlerTable("one", infinite()))
-
-
-def test_a_table_that_does_not_go_with_what_is_installed_changes_nothing() -> None:
-    install(HandlerTable("first", infinite()))
-    before = installed_now()
-    with pytest.raises(AmbiguityError, match="table 'second' was not installed"):
-        install(HandlerTable("second", nothing()))
-    assert installed_now() is before
-
-
-def test_blocks_nest_and_survive_exceptions() -> None:
-    outer = HandlerTable("outer", rule(Zero, of=NEG, name="outer"))
-    inner = HandlerTable("inner", rule(SmallZero, of=NEG, name="inner"))
-
-    def now() -> list[str]:
-        return chain(None, "neg", operand(SmallZero), isolated=False)
-
-    with installed(outer):
-        with contextlib.suppress(KeyError), installed(inner), installed(outer):
-            assert now() == ["inner", "outer"]
-            raise KeyError
-        assert now() == ["outer"]
-    assert now() == []
-
-
-def test_a_block_leaves_what_was_installed_before() -> None:
-    table = HandlerTable("one", rule(Zero, of=NEG, name="negate"))
-    install(table)
-    with installed(table):
-        pass
-    assert chain(None, "neg", operand(Zero), isolated=False) == ["negate"]
-
-
-def test_uninstalling_inside_a_block_takes_effect_at_its_end() -> None:
-    table = HandlerTable("one", rule(Zero, of=NEG, name="negate"))
-    install(table)
-    with installed(table):
-        uninstall(table)
-        assert chain(None, "neg", operand(Zero), isolated=False) == ["negate"]
-    assert chain(None, "neg", operand(Zero), isolated=False) == []
-
-
-def test_declaring_seals_together_in_any_order() -> None:
-    parts = [HandlerTable("a", infinite()), HandlerTable("b", nothing())]
-    for order in itertools.permutations(parts):
-        with contextlib.suppress(AmbiguityError), declaring():
-            for table in order:
-                install(table)
-        assert chain(None, "mul", operand(Infinity), operand(), isolated=False) == []
-        glue = HandlerTable("glue", undefined())
-        with declaring():
-            for table in order:
-                install(table)
-            install(glue)
-            assert chain(None, "mul", operand(Infinity), operand(), isolated=False) == []
-        assert (
-            chain(None, "mul", operand(Infinity), operand(Zero), isolated=False)[0] == "undefined"
-        )
-        with declaring():
-            pass
-        for table in (*parts, glue):
-            uninstall(table)
-
-
-def test_an_exception_in_a_declaring_block_registers_nothing() -> None:
-    with pytest.raises(KeyError):
-        fails(HandlerTable("a", infinite()))
-    assert chain(None, "mul", operand(Infinity), operand(), isolated=False) == []
-
-
-def test_declaring_blocks_nest_and_the_outer_one_seals() -> None:
-    a, b = HandlerTable("a", infinite()), HandlerTable("b", nothing())
-    glue = HandlerTable("glue", undefined())
-    with declaring():
-        with declaring():
-            install(a)
-        with pytest.raises(KeyError):
-            fails(HandlerTable("lost", rule(Lora, of=NEG, name="lost")))
-        install(b)
-        install(glue)
-    assert chain(None, "mul", operand(Infinity), operand(Zero), isolated=False)[0] == "undefined"
-    assert chain(None, "neg", operand(Lora), isolated=False) == []
-
-
-def test_a_table_taken_out_may_leave_an_ambiguity_for_the_call() -> None:
-    a, b, glue = (
-        HandlerTable("a", infinite()),
-        HandlerTable("b", nothing()),
-        HandlerTable("g", undefined()),
-    )
-    with declaring():
-        for table in (a, b, glue):
-            install(table)
-    uninstall(glue)
-    assert [each.code for each in findings(installed_table())] == ["ambiguous"]
-
-
-# --- packages -------------------------------------------------------------------------------
-
-
-def test_handlers_of_two_packages_do_not_stop_an_install_and_are_found() -> None:
-    install(HandlerTable("one", infinite(module="first_lib.rules")))
-    install(HandlerTable("two", nothing(module="second_lib.rules")))
-    found = findings(installed_table())
-    assert [each.code for each in found] == ["ambiguous"]
-    assert "`mul`: infinite (" in found[0].text
-    assert chain(None, "mul", operand(Infinity), operand(), isolated=False) == ["infinite"]
-
-
-def test_handlers_of_two_modules_of_one_package_do_stop_it() -> None:
-    install(HandlerTable("one", infinite(module="first_lib.rules")))
-    with pytest.raises(AmbiguityError):
-        install(HandlerTable("two", nothing(module="first_lib.more")))
-
-
-def test_one_table_of_two_packages_is_refused_with_the_rule_to_paste() -> None:
-    error = refused(infinite(module="first_lib"), nothing(module="second_lib"))
-    assert 'tq.install(tq.HandlerTable("glue", ops.mul.to(NAME)))' in str(error)
-
-
-def test_the_same_operands_in_two_packages_do_not_stop_an_install() -> None:
-    install(HandlerTable("one", infinite(module="first_lib")))
-    install(HandlerTable("two", infinite(module="second_lib")))
-    assert [each.code for each in findings(installed_table())] == ["duplicate"]
-
-
-# --- once more: reloads and notebooks -------------------------------------------------------
-
-
-def run_module(source: str, namespace: dict[str, Any], file: str = "module.py") -> None:
-    exec(compile(source, file, "exec"), namespace)  # what a reload or a cell does
-
-
-CELL = """
-from typing import Any
-from tests.handler_kit import NEG, Zero, Rule
-def negate(x: Zero, /, **params: Any) -> Zero: ...
-RULE = Rule.declare(negate, (NEG,))
-"""
-LOOP = """
-from typing import Any
-from tests.handler_kit import NEG, Zero, Lora, Rule
-RULES = []
-for cls in (Zero, Lora):
-    def negate(x: cls, /, **params: Any) -> cls: ...
-    RULES.append(Rule.declare(negate, (NEG,)))
-"""
-
-
-def uninstalled_rules(rules: Sequence[Rule]) -> HandlerTable:
-    """A table of what stays of `rules` when they come one after the other."""
-    return HandlerTable("stays", *rules)
-
-
-@pytest.fixture
-def module() -> Iterator[types.ModuleType]:
-    found = types.ModuleType("reloaded_module")
-    sys.modules["reloaded_module"] = found
-    yield found
-    del sys.modules["reloaded_module"]
-
-
-def test_a_cell_that_runs_again_replaces_its_handler(module: types.ModuleType) -> None:
-    run_module(CELL, module.__dict__)
-    first = module.RULE
-    run_module(CELL, module.__dict__)
-    assert HandlerTable("stays", first, module.RULE).rules == (module.RULE,)
-    assert HandlerTable("stays", module.RULE, first).rules == (module.RULE,)
-
-
-def test_an_edited_cell_replaces_its_handler(module: types.ModuleType) -> None:
-    run_module(CELL, module.__dict__, "cell-1")
-    first = module.RULE
-    run_module("\n\n" + CELL, module.__dict__, "cell-2")
-    assert HandlerTable("stays", first, module.RULE).rules == (module.RULE,)
-
-
-def test_a_reloaded_module_replaces_its_handlers(module: types.ModuleType) -> None:
-    module.__spec__ = object()  # type: ignore[assignment]  # reload makes a new one
-    run_module(CELL, module.__dict__)
-    first = module.RULE
-    module.__spec__ = object()  # type: ignore[assignment]  # the same
-    run_module("\n\n" + CELL, module.__dict__)
-    assert HandlerTable("stays", first, module.RULE).rules == (module.RULE,)
-
-
-def test_two_handlers_of_one_name_in_one_run_are_two(module: types.ModuleType) -> None:
-    module.__spec__ = object()  # type: ignore[assignment]  # as a module that is imported has
-    run_module(CELL + CELL.replace("Zero", "Lora").replace("RULE", "OTHER"), module.__dict__)
-    assert len(HandlerTable("both", module.RULE, module.OTHER)) == 2
-
-
-def test_handlers_that_a_loop_makes_are_two(module: types.ModuleType) -> None:
-    run_module(LOOP, module.__dict__)
-    assert len(HandlerTable("both", *module.RULES)) == 2
-
-
-def test_a_loop_that_runs_again_replaces_all_that_it_made(module: types.ModuleType) -> None:
-    run_module(LOOP, module.__dict__)
-    first = module.RULES
-    run_module(LOOP, module.__dict__)
-    assert HandlerTable("stays", *first, *module.RULES).rules == tuple(module.RULES)
-
-
-def test_a_table_installed_from_a_cell_that_runs_again_replaces_its_earlier_self(
-    module: types.ModuleType,
-) -> None:
-    source = CELL + "from tests.handler_kit import HandlerTable\nTABLE = HandlerTable('t', RULE)\n"
-    run_module(source, module.__dict__)
-    first = module.TABLE
-    install(first)
-    run_module(source.replace("negate", "opposite"), module.__dict__)
-    install(module.TABLE)
-    assert chain(None, "neg", operand(Zero), isolated=False) == ["opposite"]
-    assert first not in [hold.part for hold in installed_now().holds]
-
-
-def test_a_decorated_handler_that_comes_again_replaces_its_earlier_self(
-    module: types.ModuleType,
-) -> None:
-    run_module(CELL, module.__dict__)
-    install_rule(module.RULE)
-    run_module(CELL.replace("Zero", "Lora"), module.__dict__)
-    install_rule(module.RULE)
-    assert [entry.rule for entry in installed_table().entries("neg")] == [module.RULE]
-    assert [hold.part for hold in installed_now().holds] == [module.RULE]
-
-
-# --- classes of two kinds -------------------------------------------------------------------
-
-
-def joined(*bases: type) -> type:
-    cls = type("Joined", bases, {})
-    recheck_class(cls)
-    return cls
-
-
-def two_kinds() -> tuple[type, type, HandlerTable]:
-    """Two classes of a test's own, and a handler for each."""
-
-    class Left(ImplicitValue): ...
-
-    class Right(ImplicitValue): ...
-
-    rules = [rule(Left, of=NEG, name="left"), rule(Right, of=NEG, name="right")]
-    return Left, Right, HandlerTable("sides", *rules)
-
-
-def test_a_class_of_two_kinds_is_refused_where_handlers_become_ambiguous() -> None:
-    left, right, table = two_kinds()
-    with installed(table):
-        with pytest.raises(AmbiguityError) as caught:
-            joined(left, right)
-        text = str(caught.value)
-        assert "class Joined(Left, Right) joins several kinds of implicit array" in text
-        assert "left(x: Left)" in text
-        assert "right(x: Right)" in text
-
-
-def test_a_refused_class_leaves_no_trace() -> None:
-    left, right, table = two_kinds()
-    with installed(table), pytest.raises(AmbiguityError):
-        joined(left, right)
-    assert HandlerTable("again", *table.rules)
-    with installed(HandlerTable("again", table)):
-        pass
-
-
-def test_a_class_of_two_kinds_is_accepted_where_nothing_becomes_ambiguous() -> None:
-    left, right, _ = two_kinds()
-    table = HandlerTable("one", rule(left, of=NEG, name="left"), rule(right, of=EXP, name="right"))
-    with installed(table):
-        cls = joined(left, right)
-        assert chain(None, "neg", operand(cls), isolated=False) == ["left"]
-
-
-def test_a_class_of_one_kind_is_never_asked_about() -> None:
-    left, _, table = two_kinds()
-    with installed(table):
-        before = installed_now()
-        joined(left)
-        joined(left, ImplicitValue)
-        assert installed_now() is before
-
-
-def test_a_class_and_the_handler_that_settles_it_may_be_declared_together() -> None:
-    left, right, table = two_kinds()
-    with declaring():
-        install(table)
-        cls = joined(left, right)
-        both = HandlerTable("both", rule(cls, of=NEG, name="both"))
-        install(both)
-    assert chain(None, "neg", operand(cls), isolated=False)[0] == "both"
-
-
-def test_a_table_sealed_before_a_class_of_two_kinds_is_looked_at_again() -> None:
-    class One(ImplicitValue): ...
-
-    class Two(ImplicitValue): ...
-
-    table = HandlerTable("sides", rule(One, of=NEG, name="one"), rule(Two, of=NEG, name="two"))
-    cls = joined(One, Two)
-    with pytest.raises(AmbiguityError):
-        install(table)
-    with pytest.raises(AmbiguityError):
-        HandlerTable("composed", table)
-    assert cls.__bases__ == (One, Two)
-
-
-# --- findings -------------------------------------------------------------------------------
-
-
-def codes(*rules: Rule) -> dict[str, str]:
-    return {each.code: each.text for each in findings(HandlerTable("tested", *rules))}
-
-
-def test_a_handler_behind_a_general_one_of_higher_precedence_is_found() -> None:
-    general = rule(Zero, of=NEG, name="general", returns=Array, precedence=1)
-    special = rule(SmallZero, of=NEG, name="special", returns=Array)
-    text = codes(general, special)["unreachable"]
-    assert "`special` never runs for `neg`" in text
-    assert "`general`" in text
-
-
-def test_a_handler_behind_one_that_may_decline_is_not() -> None:
-    general = rule(Zero, of=NEG, name="general", returns=MAYBE, precedence=1)
-    assert codes(general, rule(SmallZero, of=NEG, name="special", returns=Array)) == {}
-
-
-def test_a_handler_that_several_cover_is_found() -> None:
-    rules = [
-        rule(Shaped[Zero, "_ ..."], of=NEG, name="arrays", returns=Array),
-        rule(Shaped[Zero, ""], of=NEG, name="scalars", returns=Array),
-        rule(Zero, of=NEG, name="covered", returns=Array),
-    ]
-    assert "`covered` never runs" in codes(*rules)["unreachable"]
-
-
-def test_a_rule_without_its_counterpart_is_found() -> None:
-    rules = [
-        rule(Zero, Zero, of=SUB, name="general", returns=Array),
-        rule(Zero, SmallZero, of=SUB, name="special", returns=Array),
-    ]
-    text = codes(*rules)["one-sided"]
-    assert "`special` has no counterpart for the other order: sub(SmallZero" in text
-    assert "falls to `general`" in text
-    both = rule(SmallZero, SmallZero, of=SUB, name="both", returns=Array)
-    counterpart = rule(SmallZero, Zero, of=SUB, name="counterpart", returns=Array)
-    assert codes(*rules, counterpart, both) == {}
-
-
-def test_a_param_that_no_primitive_has_is_found() -> None:
-    def handle(x: Zero, *, acuracy: object = None, **params: Any) -> Array: ...
-
-    assert (
-        "names the param `acuracy`, which `exp` never gives"
-        in codes(Rule.declare(handle, (EXP,)))["unknown-param"]
-    )
-
-
-def test_a_finding_is_printed_as_type_checkers_print() -> None:
-    def handle(x: Zero, *, acuracy: object = None, **params: Any) -> Array: ...
-
-    found = findings(HandlerTable("tested", Rule.declare(handle, (EXP,))))
-    assert str(found[0]).startswith(f"{__file__}:{handle.__code__.co_firstlineno}: error: `handle`")
-    assert str(found[0]).endswith("[unknown-param]")
-
-
-def test_what_runs_for_any_primitive_is_ranked_like_the_rest() -> None:
-    table = HandlerTable(
-        "any",
-        rule(rest=Any, of=ANY, name="wide"),
-        rule(rest=Zero, of=ANY, name="narrow"),
-    )
-    assert [entry.handler.name for entry in table.entries("*")] == ["narrow", "wide"]
