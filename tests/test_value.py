@@ -135,7 +135,7 @@ def test_tree_map_over_two_arrays_pairs_their_fields() -> None:
 def test_other_auxiliary_data_is_another_tree() -> None:
     one, other = CASES["lora"].both()[0], dataclasses.replace(CASES["lora"].both()[0], alpha=2.0)
     assert jax.tree.structure(one) != jax.tree.structure(other)
-    with pytest.raises(ValueError, match="different pytree metadata|Mismatch custom node data"):
+    with pytest.raises(ValueError, match=r"pytree metadata|custom node data"):
         jax.tree.map(jnp.add, one, other)
 
 
