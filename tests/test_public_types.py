@@ -22,7 +22,7 @@ ROOT = Path(typedqax.__file__).resolve().parent
 SOURCES = sorted(ROOT.rglob("*.py"))
 MODULES = ("typedqax", "typedqax.ops", "typedqax.arrays", "typedqax.testing")
 # What public functions give or take, though nobody writes the names.
-GIVEN = {"Rule", "Finding", "Explanation", "Which", "FieldOptions"}
+GIVEN = {"Rule", "Finding", "Explanation", "Which"}
 
 ANY_OP = "operands, params and results of an op that is not known statically; the ops narrow them"
 JSON = "what json.dumps takes"
@@ -34,7 +34,6 @@ JUSTIFIED = {
     "AnyOp.__reduce__": PICKLE,
     "Explanation.__rich__": "rich is no dependency",
     "Explanation.to_dict": JSON,
-    "FieldOptions.metadata": "as dataclasses.field has it",
     "GatherParams.fill_value": "a number of any kind, or None",
     "HandlerTable.__reduce__": PICKLE,
     "HandlerTable.views": "what other modules remember of a table, each under a key of its own",
@@ -42,7 +41,7 @@ JUSTIFIED = {
     "Which.bindings": "a size, or those of several axes",
     "Which.to_dict": JSON,
     "_generated._gather_params": "a number of any kind, or None",
-    "_array.aux_field": "a field without a default goes with every annotation",
+    "_array.aux_field": "as dataclasses.field: one without a default goes with every annotation",
 }
 """Why these mention Any."""
 

@@ -26,6 +26,7 @@ from typing import Literal, TypeAlias
 
 import pytest
 
+from tests.postponed import postponed
 from tests.static_marks import Mark, marks_in
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -63,14 +64,15 @@ def readme_as_a_file(home: Path) -> Path:
     return path
 
 
-def mypy_findings(files: list[Path], cache: Path) -> Findings:
-    """What ``mypy --strict`` says, file by file."""
+def mypy_findings(files: list[Path], cache: Path, packages: Path = STATIC) -> Findings:
+    """What ``mypy --strict`` says, file by file; `packages` is a folder to import from, too."""
     command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", str(cache)]
     output = ["--follow-imports=silent", "--output=json", "--no-error-summary"]
     done = subprocess.run(
         [*command, *output, *map(str, files)],
         cwd=ROOT,
-        env={**os.environ, "MYPYPATH": str(STATIC)},  # where user_package is imported from
+        # Where user_package is imported from.
+        env={**os.environ, "MYPYPATH": os.pathsep.join({str(STATIC), str(packages)})},
         capture_output=True,
         text=True,
         check=False,
@@ -87,7 +89,7 @@ def mypy_findings(files: list[Path], cache: Path) -> Findings:
     return found
 
 
-def pyright_findings(files: list[Path], home: Path) -> Findings:
+def pyright_findings(files: list[Path], home: Path, packages: Path = STATIC) -> Findings:
     """What pyright (standard; strict where a file asks for it) says, file by file."""
     # A folder of its own: pyright takes the settings it finds in its working directory.
     (home / "pyrightconfig.json").write_text(
@@ -95,7 +97,7 @@ def pyright_findings(files: list[Path], home: Path) -> Findings:
             {
                 # pyright ignores absolute paths here.
                 "include": [os.path.relpath(path, home.resolve()) for path in files],
-                "extraPaths": [str(ROOT), str(STATIC)],
+                "extraPaths": [str(ROOT), str(STATIC), str(packages)],
                 "stubPath": str(ROOT / "stubs"),
                 "pythonVersion": "3.11",
                 "typeCheckingMode": "standard",
@@ -136,16 +138,24 @@ def readme(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def later(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The modules of the user package with postponed annotations."""
+    package = postponed(tmp_path_factory.mktemp("later").resolve(), "later_package")
+    return sorted(package.glob("*.py"))
+
+
+@pytest.fixture(scope="session")
 def findings(
     readme: Path,
+    later: list[Path],
     checker_cache: Callable[[str], Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[Checker, Findings]:
     """What each checker says of each file."""
-    files = [*FILES, readme]
+    files, packages = [*FILES, readme, *later], later[0].parent.parent
     return {
-        "mypy": mypy_findings(files, checker_cache("mypy")),
-        "pyright": pyright_findings(files, tmp_path_factory.mktemp("pyright")),
+        "mypy": mypy_findings(files, checker_cache("mypy"), packages),
+        "pyright": pyright_findings(files, tmp_path_factory.mktemp("pyright"), packages),
     }
 
 
@@ -179,6 +189,14 @@ def test_a_checker_is_silent_on_the_readme(
     checker: Checker, readme: Path, findings: dict[Checker, Findings]
 ) -> None:
     assert [f"README.md, {finding}" for finding in findings[checker][readme]] == []
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_a_checker_is_silent_where_annotations_are_postponed(
+    checker: Checker, later: list[Path], findings: dict[Checker, Findings]
+) -> None:
+    said = [f"{path.name}, {each}" for path in later for each in findings[checker][path]]
+    assert said == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(STATIC)) for path in FILES])

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax.core import ShapedArray
 from jax.typing import DTypeLike
-from typing_extensions import TypedDict, TypeIs, Unpack, dataclass_transform
+from typing_extensions import TypeIs, dataclass_transform
 
 from typedqax import _jax
 from typedqax._aval import aval_of, batch_shape
@@ -42,23 +42,39 @@ T = TypeVar("T")
 # --- fields --------------------------------------------------------------------------------------
 
 
-class FieldOptions(TypedDict, total=False):
-    """What `dataclasses.field` takes beside a default."""
-
-    init: bool
-    repr: bool
-    hash: bool | None
-    compare: bool
-    kw_only: bool
-    metadata: Mapping[Any, Any] | None
-
-
+# Spelt out: some checkers look for `kw_only` and `init` in the signature of what makes a field.
 @overload
-def aux_field(*, default: T, **options: Unpack[FieldOptions]) -> T: ...
+def aux_field(
+    *,
+    default: T,
+    init: bool = ...,
+    repr: bool = ...,
+    hash: bool | None = ...,
+    compare: bool = ...,
+    metadata: Mapping[Any, Any] | None = ...,
+    kw_only: bool = ...,
+) -> T: ...
 @overload
-def aux_field(*, default_factory: Callable[[], T], **options: Unpack[FieldOptions]) -> T: ...
+def aux_field(
+    *,
+    default_factory: Callable[[], T],
+    init: bool = ...,
+    repr: bool = ...,
+    hash: bool | None = ...,
+    compare: bool = ...,
+    metadata: Mapping[Any, Any] | None = ...,
+    kw_only: bool = ...,
+) -> T: ...
 @overload
-def aux_field(**options: Unpack[FieldOptions]) -> Any: ...
+def aux_field(
+    *,
+    init: bool = ...,
+    repr: bool = ...,
+    hash: bool | None = ...,
+    compare: bool = ...,
+    metadata: Mapping[Any, Any] | None = ...,
+    kw_only: bool = ...,
+) -> Any: ...
 def aux_field(**options: Any) -> Any:
     """A dataclass field that is auxiliary data: part of the pytree's structure, not a leaf.
 
@@ -167,8 +183,8 @@ class ImplicitArray(ImplicitValue, _Dataclass, ArrayMembers, ABC):
 
     if TYPE_CHECKING:
         # Keyword arguments of every constructor.
-        shape: ShapeProperty = dataclasses.field(kw_only=True, default=_GIVEN)  # pyright: ignore[reportIncompatibleMethodOverride]  # settable, where jax.Array's is not
-        dtype: DtypeProperty = dataclasses.field(kw_only=True, default=_GIVEN)  # pyright: ignore[reportIncompatibleMethodOverride]  # the same
+        shape: ShapeProperty = aux_field(kw_only=True, default=_GIVEN)  # pyright: ignore[reportIncompatibleMethodOverride]  # settable, where jax.Array's is not
+        dtype: DtypeProperty = aux_field(kw_only=True, default=_GIVEN)  # pyright: ignore[reportIncompatibleMethodOverride]  # the same
     else:
         shape = ShapeProperty()
         dtype = DtypeProperty()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 import typing
@@ -46,7 +47,7 @@ def read_hints(
 
     Names are looked up as in the function's body: what it closes over, the scopes that enclose
     its definition as far as they are still running (a class made in the same function, while
-    that function declares the handler), then its module.
+    that function declares the handler), then its module. Decorators are looked through.
     """
     written: dict[str, object] = {
         name: annotation
@@ -55,8 +56,10 @@ def read_hints(
     }
     if not any(_is_postponed(each) for each in written.values()):
         return written, []
-    namespace: dict[str, Any] = getattr(function, "__globals__", {})
-    enclosing = _enclosing_names(function)
+    # A decorator, such as jaxtyping's under its import hook, is of another module.
+    undecorated = inspect.unwrap(function)
+    namespace: dict[str, Any] = getattr(undecorated, "__globals__", {})
+    enclosing = _enclosing_names(undecorated)
     hints: dict[str, object] = {}
     unresolved = []
     for name, annotation in written.items():

@@ -312,8 +312,9 @@ class HasPrimitive(Protocol[R_co]):
         """The JAX primitive it stands for."""
         ...
 
-    def bind(self, *operands: Any, **params: Any) -> R_co:
-        """What the primitive gives: an array, or a list of them."""
+    @property
+    def bind(self) -> Callable[..., R_co]:
+        """What applies it, and gives an array or a list of them."""
         ...
 
 

@@ -13,7 +13,8 @@ from jaxtyping import Float, Key
 import typedqax as tq
 from typedqax import ops
 
-Base = TypeVar("Base", bound=Array)
+# An `Array` to type checkers; at run time, an implicit array too.
+Base = TypeVar("Base", bound=tq.ArrayValue)
 
 
 @dataclass
