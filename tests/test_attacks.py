@@ -186,7 +186,7 @@ def test_what_numpy_asks_for_is_not_said_to_want_a_handler() -> None:
 
 
 def test_which_says_what_it_takes() -> None:
-    with pytest.raises(TypeError, match=r"'dot' is none.*typedqax\.explain\(dot\)"):
+    with pytest.raises(TypeError, match=r"given is 'dot'.*typedqax\.explain\(dot\)"):
         tq.which(jnp.dot, jnp.ones(3))  # type: ignore[arg-type]  # the mistake
     with pytest.raises(TypeError, match="no primitive 'dot_generall'"):
         tq.which("dot_generall", jnp.ones(3))
