@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import json
 import pickle
 import pydoc
 import re
@@ -231,6 +232,13 @@ def test_a_group_leaves_out_what_this_jax_lacks() -> None:
     gone = ops.UnaryOp("gone", _no_params, _no_params, doc="Gone.", path="lax.lax.gone_p")
     assert not gone.is_in_jax
     assert tuple(ops.UnaryGroup("some", ops.neg, gone)) == (ops.neg,)
+
+
+def test_every_primitive_that_the_corpus_of_programs_met_has_an_op() -> None:
+    met = json.loads(_generate.CORPUS.read_text())["primitives"]
+    assert len(met) > 150
+    generated = {op.name for op in vars(_generated).values() if isinstance(op, ops.AnyOp)}
+    assert set(met) <= generated
 
 
 def test_every_public_primitive_has_an_op() -> None:
@@ -559,6 +567,12 @@ def test_out_aval_of_a_call_is_that_of_its_program() -> None:
     equation = jax.make_jaxpr(_relu_like())(X).eqns[0]
     (out,) = ops.custom_jvp_call.out_aval(X, **equation.params)
     assert (out.shape, out.dtype) == ((4,), jnp.float32)
+
+
+def test_a_param_that_the_op_does_not_have_is_an_error_that_names_those_it_has() -> None:
+    told = r"^ops\.transpose has no param 'permutations' \(it has: permutation\)\."
+    with pytest.raises(TypeError, match=told):
+        ops.transpose.bind(M, permutations=(1, 0))  # type: ignore[call-arg]  # that is the mistake
 
 
 def test_a_param_that_is_missing_is_an_error_that_names_it() -> None:

@@ -207,10 +207,21 @@ class AnyOp:
         return Target(self.name, first, self.params, self.arity, self.multiple_results)
 
     def _one(self, operands: tuple[object, ...], params: Mapping[str, object]) -> Array:
-        return cast(Array, apply_primitive(self.primitive, operands, self._bound(params)))
+        return cast(Array, self._applied(operands, params))
 
     def _many(self, operands: tuple[object, ...], params: Mapping[str, object]) -> list[Array]:
-        return cast(list[Array], apply_primitive(self.primitive, operands, self._bound(params)))
+        return cast(list[Array], self._applied(operands, params))
+
+    def _applied(self, operands: tuple[object, ...], params: Mapping[str, object]) -> object:
+        try:
+            return apply_primitive(self.primitive, operands, self._bound(params))
+        except TypeError as error:
+            # A newer JAX may have more params, so they are looked at when it refuses some.
+            unknown = ", ".join(repr(name) for name in params if name not in self.params)
+            if not unknown or isinstance(error, TypedQaxError):
+                raise
+            known = ", ".join(self.params) or "none"
+            raise TypeError(f"{self!r} has no param {unknown} (it has: {known}).") from error
 
     def _one_aval(
         self, operands: tuple[object, ...], params: Mapping[str, object]
