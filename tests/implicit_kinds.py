@@ -227,6 +227,17 @@ KINDS: dict[str, Kind] = {
     "low_rank": Kind(
         (2,), lambda rng, shape: LowRank(numbers(rng, shape[0], 2), numbers(rng, shape[1], 2), 0.5)
     ),
+    "layers": Kind(
+        (3,),
+        lambda rng, shape: LowRank(
+            numbers(rng, *shape[:2], 2), numbers(rng, shape[0], shape[2], 2), 0.5
+        ),
+    ),
+    "layers_of_one_base": Kind(
+        (3,),
+        lambda rng, shape: LowRank(numbers(rng, *shape[:2], 2), numbers(rng, shape[2], 2), 0.5),
+        batches=False,
+    ),
     "zeros": Kind((0, 1, 2), lambda _, shape: Zeros(shape=shape, dtype=jnp.float32)),
     "const": Kind((0, 1, 2), lambda rng, shape: Const(numbers(rng), shape=shape), batches=False),
     "scaled": Kind(

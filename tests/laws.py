@@ -22,7 +22,7 @@ import typedqax as tq
 from tests.implicit_kinds import HANDLERS, KINDS, dense, numbers
 from tests.programs import REFUSED, Body, body, reversible
 
-SHAPES = [(), (3,), (2,), (2, 3), (3, 3), (3, 2)]
+SHAPES = [(), (3,), (2,), (2, 3), (3, 3), (3, 2), (2, 3, 3)]
 DENSE = "dense"
 
 

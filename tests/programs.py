@@ -84,6 +84,10 @@ def some(x: Aval) -> bool:
     return floats(x) and x.ndim > 0
 
 
+def small(x: Aval) -> bool:
+    return floats(x) and x.ndim < 3
+
+
 def ints(x: Aval) -> bool:
     return bool(x.dtype == jnp.int32)
 
@@ -101,7 +105,7 @@ def scaling(x: Aval, y: Aval) -> bool:
 
 
 def contract(x: Aval, y: Aval) -> bool:
-    return some(x) and some(y) and x.shape[-1] == y.shape[0]
+    return some(x) and some(y) and y.ndim < 3 and x.shape[-1] == y.shape[0]
 
 
 def contract_last(x: Aval, y: Aval) -> bool:
@@ -138,13 +142,13 @@ PRIMITIVES: dict[str, Op] = {
     "rev": Op(lambda x: x[::-1], some),
     "transpose": Op(lambda x: x.T, matrix),
     "ravel": Op(jnp.ravel, floats),
-    "expand": Op(lambda x: x[None], lambda x: floats(x) and x.ndim < 2),
+    "expand": Op(lambda x: x[None], small),
     "row": Op(lambda x: x[0], some),
     "slice": Op(lambda x: x[1:], lambda x: some(x) and x.shape[0] > 1),
     "pad": Op(lambda x: jnp.pad(x, 1), some),
-    "broadcast": Op(
-        lambda x: jnp.broadcast_to(x, (2, *x.shape)), lambda x: floats(x) and x.ndim < 2
-    ),
+    "broadcast": Op(lambda x: jnp.broadcast_to(x, (2, *x.shape)), small),
+    "at": Op(lambda x: x[jnp.sum(x > 0.1234567) % x.shape[0]], some),
+    "matrices": Op(lambda x: x.reshape(-1, *x.shape[2:]), lambda x: floats(x) and x.ndim == 3),
     "sum": Op(jnp.sum, floats),
     "sum_axis": Op(lambda x: jnp.sum(x, axis=0), some),
     "mean": Op(jnp.mean, floats),
@@ -190,7 +194,8 @@ PRIMITIVES: dict[str, Op] = {
     "dot_last": Op(lambda x, y: lax.tanh(jnp.einsum("ik,jk->ij", x, y)), contract_last, 2),
     "outer": Op(jnp.outer, lambda x, y: floats(x) and floats(y) and x.ndim == y.ndim == 1, 2),
     "concatenate": Op(lambda x, y: jnp.concatenate([x, y]), stackable, 2),
-    "stack": Op(lambda x, y: jnp.stack([x, y]), lambda x, y: alike(x, y) and x.ndim < 2, 2),
+    "stack": Op(lambda x, y: jnp.stack([x, y]), lambda x, y: alike(x, y) and small(x), 2),
+    "choose": Op(lambda x, y: jnp.where(jnp.sum(x) > 0.1234567, x, y), alike, 2),
 }
 
 

@@ -92,7 +92,7 @@ def test_stacks_of_a_leaf_are_not_stacks_of_what_it_stands_for() -> None:
 def test_every_kind_is_what_it_stands_for() -> None:
     for name, kind in KINDS.items():
         for rank in kind.ranks:
-            value = kind.make(np.random.default_rng(0), (2, 3)[:rank])
+            value = kind.make(np.random.default_rng(0), (2, 3, 4)[:rank])
             compare(tq.materialize(value), dense(value))
             assert value.shape == dense(value).shape, name
     assert isinstance(KINDS["low_rank"].make(np.random.default_rng(0), (2, 3)), LowRank)

@@ -38,7 +38,7 @@ def _on_each_leaf(call: Call) -> list[Any]:
     leaves, tree = jax.tree.flatten(value)
     with _jax.under(call.trace.parent):
         results = [
-            leaf if _is_empty(leaf) else _jax.bind(call.primitive, [leaf], call.params)
+            leaf if is_empty(leaf) else _jax.bind(call.primitive, [leaf], call.params)
             for leaf in leaves
         ]
     return [jax.tree.unflatten(tree, results)]
@@ -47,7 +47,7 @@ def _on_each_leaf(call: Call) -> list[Any]:
 def _on_all_leaves(call: Call) -> list[Any]:
     """All operands, with the primitive applied once to the leaves of all."""
     leaves, tree = jax.tree.flatten(list(call.values))
-    full = [place for place, leaf in enumerate(leaves) if not _is_empty(leaf)]
+    full = [place for place, leaf in enumerate(leaves) if not is_empty(leaf)]
     if full:
         with _jax.under(call.trace.parent):
             results = _jax.bind(call.primitive, [leaves[place] for place in full], call.params)
@@ -69,7 +69,7 @@ def _choice(call: Call) -> list[Any] | None:
             return None
     with _jax.under(call.trace.parent):
         chosen = [
-            same[0] if _is_empty(same[0]) else _jax.bind(call.primitive, [which, *same], {})
+            same[0] if is_empty(same[0]) else _jax.bind(call.primitive, [which, *same], {})
             for same in zip(*leaves, strict=True)
         ]
     return [jax.tree.unflatten(tree, chosen)]
@@ -79,7 +79,7 @@ def _leaf_types(leaves: list[Any]) -> list[Any]:
     return [(jax.numpy.shape(leaf), jax.typeof(leaf).dtype) for leaf in leaves]
 
 
-def _is_empty(leaf: Any) -> bool:
+def is_empty(leaf: Any) -> bool:
     """Whether a leaf holds nothing: the one that only carries a shape, above all."""
     return is_array_like(leaf) and 0 in leaf.shape
 
@@ -162,7 +162,7 @@ def _sharding_constraint(call: Call) -> list[Any]:
     results = []
     with _jax.under(call.trace.parent):
         for leaf in leaves:
-            if _is_empty(leaf):
+            if is_empty(leaf):
                 results.append(leaf)
             elif _shape(leaf) == shape:
                 results.append(_jax.bind(call.primitive, [leaf], params))

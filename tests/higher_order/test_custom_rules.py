@@ -203,6 +203,15 @@ def test_results_without_leaves_and_arguments_without_leaves() -> None:
     assert_agrees(lambda z, x: jax.nn.silu(z) + jax.nn.relu(x), z, X)
 
 
+def test_a_jvp_by_an_array_that_has_no_numbers_is_none_by_the_operand_of_a_rule() -> None:
+    def f(x: Any, z: Any) -> Any:
+        return jnp.sin(x) * jnp.sum(fivefold(z, jnp.ones((3, 4))))
+
+    z = Zeros(shape=(2, 3), dtype=jnp.float32)
+    assert_agrees(f, jnp.float32(0.5), z, way="jvp")
+    assert_agrees(f, jnp.float32(0.5), z, way="jit of grad of jit")
+
+
 def test_a_rule_that_gives_too_few_cotangents_is_named_as_jax_names_it() -> None:
     @jax.custom_vjp
     def f(x: Any, w: Any) -> Any:

@@ -19,7 +19,7 @@ from typedqax import ops
 from typedqax._leafwise import LEAFWISE
 
 pytestmark = pytest.mark.without_leak_checks
-SHAPES = {0: (), 1: (3,), 2: (3, 4)}
+SHAPES = {0: (), 1: (3,), 2: (3, 4), 3: (2, 3, 4)}
 
 FUNCTIONS: dict[str, Any] = {
     "stop_gradient": lax.stop_gradient,

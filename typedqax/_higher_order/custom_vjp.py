@@ -14,6 +14,7 @@ from typedqax._higher_order._rewrite import Entry, Slots, leaves_of, rebuild, sl
 from typedqax._higher_order._ruleless import without_rule
 from typedqax._higher_order.custom_jvp import run_on_leaves
 from typedqax._jax import Primitive, SymbolicZero, WrappedFun, Zero
+from typedqax._leafwise import is_empty
 from typedqax._trace import ImplicitTrace, Run, densify
 from typedqax._value import is_value
 
@@ -75,7 +76,15 @@ def custom_vjp(
         "out_trees": leaf_out_trees,
         "symbolic_zeros": symbolic_zeros,
     }
-    return list(_jax.bind_under(trace.parent, primitive, leaves_of(values), params))
+    with _jax.under(trace.parent):
+        # Nothing is differentiated by a leaf that only carries a shape: JAX, which refuses a jvp by
+        # an operand of such a function, need not know of it.
+        leaves = [
+            jax.lax.stop_gradient(leaf) if is_value(value) and is_empty(leaf) else leaf
+            for value in values
+            for leaf in leaves_of([value])
+        ]
+    return list(_jax.bind_under(trace.parent, primitive, leaves, params))
 
 
 def _fwd_on_leaves(
