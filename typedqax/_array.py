@@ -143,9 +143,9 @@ class ImplicitArray(ImplicitValue, _Dataclass, ArrayMembers, ABC):
     dataclass, with or without the decorator. `use_implicit_args` lets functions take it in place of
     a dense array, and handlers say which primitives can do better than `materialize` first.
 
-    The fields are checked against their annotations when an instance is made, and again when it is
-    passed to a function under `use_implicit_args`, since they may have been assigned in between;
-    `dataclasses.replace` makes a changed copy.
+    The fields are checked against their annotations when an instance is made. They may be assigned;
+    then their axes are checked when the instance is passed to a function under `use_implicit_args`,
+    and all of it when it becomes dense. `dataclasses.replace` makes a changed copy that is checked.
 
     The shape and dtype are keyword arguments `shape=` and `dtype=` of each constructor, or class
     attributes `default_shape` and `default_dtype`, or what the methods `compute_shape` and

@@ -36,6 +36,7 @@ from typedqax._aval import (
 )
 from typedqax._declined import Declined
 from typedqax._dispatch import Candidate
+from typedqax._dtypes import ANY_DTYPE
 from typedqax._errors import ContractError, UsageError, shown_argument
 from typedqax._fields import field_layouts
 from typedqax._handler import Handler
@@ -112,18 +113,14 @@ def checks_enabled() -> bool:
 # --- fields --------------------------------------------------------------------------------------
 
 
-def check_fields(value: ImplicitValue, *, new: bool = True) -> None:
-    """The fields of an implicit array against their annotations, axis names shared.
+def check_fields(value: ImplicitValue) -> None:
+    """The fields of a new implicit array against their annotations, axis names shared.
 
     Nothing is checked where a field holds no array: such a value is a tree of axes, specs or masks.
 
-    Args:
-        value: the array.
-        new: whether it is being made; one that exists may have lost axes, or been assigned fields.
-
     Raises:
         ContractError: a field is not what its annotation says, or two disagree about an axis.
-        ShapeError: the fields have different batch axes, or an axis was taken from one that exists.
+        ShapeError: the fields have different batch axes.
     """
     if not _enabled.get():
         return
@@ -151,7 +148,7 @@ def check_fields(value: ImplicitValue, *, new: bool = True) -> None:
     described = [_describe_field(field) for _, field, _ in fields]
     layouts = field_layouts(cls)
     # With too few axes somewhere, there are none in front: the mismatch below says what is missing.
-    missing = new and any(
+    missing = any(
         len(operand.shape) < (layouts[name].rank or 0)
         for operand, (name, _, _) in zip(described, fields, strict=True)
     )
@@ -170,6 +167,43 @@ def check_fields(value: ImplicitValue, *, new: bool = True) -> None:
                 origins=_origins(match, [n for n, _, _ in fields]),
             )
     _remember(accepted, key)
+
+
+def check_axes(value: ImplicitValue) -> None:
+    """The axes of the fields of an array that exists: some may have been assigned, or sliced.
+
+    Dtypes and classes are left to `check_materialized`: tangents, masks and counts come as trees of
+    the same class, and never become dense.
+
+    Raises:
+        ContractError: two fields disagree about an axis.
+        ShapeError: the fields have different batch axes, or one has lost an axis.
+    """
+    if not _enabled.get():
+        return
+    cls = type(value)
+    accepted: set[Any] = cls.__dict__.get("_accepted_fields") or _new_memo(cls)
+    key = fields_key(value)
+    try:
+        if key in accepted or ("axes", key) in accepted:
+            return
+    except TypeError:  # a tree of something that cannot be hashed
+        return
+    fields = _annotated_fields(value)
+    if not all(is_array_like(field) for _, field, _ in fields):
+        return
+    if fields:
+        layouts, batch = field_layouts(cls), len(batch_shape(value))
+        events = [
+            replace(_without_batch(describe(field), layouts[name].rank, batch), cls=Dense)
+            for name, field, _ in fields
+        ]
+        of_axes = [
+            (name, field, tuple(replace(_class_free(each), dtypes=ANY_DTYPE) for each in patterns))
+            for name, field, patterns in fields
+        ]
+        _match_fields(cls, of_axes, events)
+    _remember(accepted, ("axes", key))
 
 
 def _remember(accepted: set[Any], key: object) -> None:

@@ -16,7 +16,7 @@ import jax
 from typedqax import _jax
 from typedqax._argument import Argument
 from typedqax._aval import aval_of
-from typedqax._contracts import check_fields
+from typedqax._contracts import check_axes
 from typedqax._dispatch import Tables
 from typedqax._errors import UsageError, shown_argument
 from typedqax._higher_order import RULES
@@ -207,7 +207,7 @@ def apply(
         return function(*args, **kwargs)
     for leaf in leaves:
         if is_value(leaf):
-            check_fields(leaf, new=False)
+            check_axes(leaf)
     run = Run(deciding_tables() if tables is None else tables, RULES)
     result, trace = _run(function, leaves, arguments, tree, run)
     if _jax.checks_leaks():
