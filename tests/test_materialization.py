@@ -172,6 +172,30 @@ def test_the_warning_in_an_inner_jit_names_the_line_inside() -> None:
     assert (warning.filename, warning.lineno) == (__file__, line)
 
 
+def test_a_call_with_very_many_operands_is_shown_by_the_first() -> None:
+    values = [Loud(SAME) for _ in range(300)]
+    texts = {str(w.message) for w in caught_by(lambda: transformed(jnp.concatenate)(values))}
+    assert texts
+    for text in texts:
+        assert len(text) < 4000
+        assert "Loud f32[3,4], and " in text
+        assert " more) at " in text
+
+
+def test_many_reasons_are_cut_where_no_reader_would_go_on() -> None:
+    def named(number: int) -> Any:
+        def handler(x: Loud, /) -> Array | tq.Declined:
+            return tq.DECLINE
+
+        handler.__name__ = f"handler_with_a_rather_long_name_{number}"
+        return handler
+
+    rules = [ops.neg.to(named(number), precedence=number) for number in range(60)]
+    f = transformed(jnp.negative, handlers=tq.HandlerTable("t", *rules))
+    (warning,) = caught_by(lambda: f(Loud(SAME)))
+    assert len(str(warning.message)) < 4000
+
+
 def test_no_array_contents_are_shown() -> None:
     (warning,) = caught_by(lambda: tq.use_implicit_args(jnp.sin)(Loud(jnp.full(3, 7.125))))
     assert "7.125" not in str(warning.message)

@@ -274,7 +274,13 @@ def _names_of(allow: object) -> frozenset[str]:
     return frozenset(names)
 
 
-def _refuse_unknown(names: Iterable[str]) -> None:
+_known_names: set[str] = set()
+"""Names that were found to be primitives': looking for them takes longer than a block may cost."""
+
+
+def _refuse_unknown(names: Sequence[str]) -> None:
+    if _known_names.issuperset(names):
+        return
     tables = [table.rankings for table in live_tables()]
     handled = {name for rankings in (*tables, installed_now().rankings) for name in rankings}
     known = {*_jax.primitive_names(), *handled, *ASKERS}
@@ -286,6 +292,7 @@ def _refuse_unknown(names: Iterable[str]) -> None:
                 f"allow={{{name!r}}}: there is no primitive of that name{hint or '.'} (One that "
                 f"JAX does not know by its name is given itself.)"
             )
+        _known_names.add(name)
 
 
 def _put_in_force(entries: tuple[_Entry, ...]) -> None:

@@ -708,14 +708,17 @@ class Call:
     def materialize_operands(self) -> list[Any]:
         """The results for dense operands; what is made dense is said."""
         run, name = self.trace.run, self.primitive.name
-        for value, argument in zip(self.values, self.arguments, strict=True):
-            if is_value(value) and run.asks_of(value, name):
+        pairs = list(zip(self.values, self.arguments, strict=True))
+        told = [pair for pair in pairs if is_value(pair[0]) and run.asks_of(pair[0], name)]
+        if told:
+            source, reasons = self.trace.place(), self._reasons()
+            for value, argument in told:
                 run.happened(
                     Materialization.of(
                         value,
                         name,
-                        self._reasons(),
-                        source=self.trace.place(),
+                        reasons,
+                        source=source,
                         operands=self.operands,
                         argument=argument,
                     )
@@ -723,7 +726,7 @@ class Call:
         with _jax.under(self.trace.parent):
             dense = [
                 densify(value, run, argument) if is_value(value) else value
-                for value, argument in zip(self.values, self.arguments, strict=True)
+                for value, argument in pairs
             ]
             # JAX's functions saw to it for the operands that they knew; an implicit one did not
             # say over which axes of a shard_map it varies.
