@@ -21,6 +21,7 @@ from jaxtyping import Float
 import typedqax as tq
 from typedqax import ops
 from typedqax._explain import Explanation
+from typedqax._flow import Step
 
 
 class Twice(tq.ImplicitArray):
@@ -341,6 +342,39 @@ def test_the_flow_has_the_scopes_of_the_program_and_what_repeats_once() -> None:
     well_formed(fragment)
     assert fragment.count("<details open>") == 2
     assert "3 times" in fragment
+
+
+def test_the_flow_shows_inner_functions_in_the_scopes_that_call_them() -> None:
+    def inner(x: Any) -> Any:
+        with jax.named_scope("in"):
+            return -x
+
+    def program(x: Any) -> Any:
+        with jax.named_scope("outer"):
+            x = jax.jit(inner)(x)
+            x = jax.checkpoint(inner)(x)
+            x = lax.scan(lambda c, _: (jax.jit(inner)(c), None), x, None, length=3)[0]
+        return lax.cond(True, inner, lambda y: y, x)
+
+    assert outline(run(program).flow) == {
+        "outer": {"jit(inner) / in": 1, "checkpoint / in": 1, "scan of 3 / jit(inner) / in": 1},
+        "cond / in": 1,
+    }
+
+
+def outline(scope: Any) -> Any:
+    """The names in a flow, and how many calls are in each."""
+    if all(isinstance(part, Step) for part in scope.parts):
+        return sum(part.count for part in scope.parts)
+    return {part.name: outline(part) for part in scope.parts}
+
+
+def test_a_function_of_jax_s_own_is_no_scope() -> None:
+    def squared(x: Any) -> Any:
+        with jax.named_scope("outer"):
+            return jnp.square(x)
+
+    assert outline(run(squared).flow) == {"outer": 1}
 
 
 def test_operands_of_other_shapes_are_other_lines() -> None:

@@ -34,7 +34,7 @@ from typedqax._page import (
     tiles,
 )
 from typedqax._page import table as html_table
-from typedqax._recording import Application, Record, recording
+from typedqax._recording import Application, Record, recording, scopes_of
 from typedqax._signature import Operand
 from typedqax._value import ImplicitValue
 
@@ -132,7 +132,7 @@ class Explanation:
         """What the record of a run says."""
         groups: dict[_Key, list[Application | Materialization]] = {}
         order: dict[_Key, int] = {}
-        steps: list[tuple[list[str], int]] = []
+        steps: list[tuple[tuple[str, ...], int]] = []
         operands_left = 0
         for event in record.events:
             key = _key(event)
@@ -142,8 +142,7 @@ class Explanation:
             if operands_left and steps[-1][1] == number:
                 operands_left -= 1
                 continue
-            scope = _jax.name_scope(event.source)
-            steps.append((scope.split("/") if scope else [], number))
+            steps.append((scopes_of(event), number))
             operands_left = _implicit_operands(event) - 1
         lines = [_line(key, events) for key, events in groups.items()]
         counts = Counter(number for _, number in steps)
@@ -447,7 +446,7 @@ def _flow_html(lines: Sequence[Line], scope: Scope[int]) -> str:
         if isinstance(part, Step):
             line = lines[part.what]
             kind = "fine" if line.handler else "dense"
-            outcome = _outcome_html(line) + listed(_shortened(line.notes))
+            outcome = _outcome_html(line, part.count) + listed(_shortened(line.notes))
             where = _where_html(line)
             shown.append(step(kind, part.count, _call_html(line), where, outcome))
             continue
@@ -475,9 +474,11 @@ def _call_html(line: Line) -> str:
     return f"<code><b>{html.escape(line.primitive)}</b>({', '.join(operands)})</code>"
 
 
-def _outcome_html(line: Line) -> str:
+def _outcome_html(line: Line, count: int) -> str:
+    """What became of so many of the calls of a line."""
     if line.handler is None:
-        return f'<span class="outcome">became dense, {human_bytes(line.nbytes)}</span>'
+        together = " in all" if line.count > count else ""
+        return f'<span class="outcome">became dense, {human_bytes(line.nbytes)}{together}</span>'
     return _handler_html(line.handler)
 
 

@@ -529,6 +529,17 @@ def jaxpr_debug_info(jaxpr: Jaxpr | ClosedJaxpr) -> Any:
     return inner.debug_info
 
 
+def inner_function(primitive: Primitive, params: Params) -> str:
+    """The function that a primitive holds, in a word or two; empty for one of JAX's own."""
+    name = primitive.name
+    if name == "jit":
+        inner = is_defined_in_jax(jaxpr_debug_info(params["jaxpr"]))
+        return "" if inner else f"jit({params['name']})"
+    if name == "scan":
+        return f"scan of {params['length']}"
+    return {"remat2": "checkpoint"}.get(name, name)
+
+
 def jit_inlines(params: Params) -> bool:
     """Whether a `jit` equation is to be inlined when traced (an enum from JAX 0.11 on)."""
     inline = params["inline"]
@@ -588,9 +599,15 @@ def called_from(caller: SourceInfo, inner: SourceInfo) -> SourceInfo:
     return caller.replace(name_stack=inside)
 
 
+def name_scopes(info: SourceInfo) -> tuple[str, ...]:
+    """The names of `jax.named_scope` that a source info is in, from the outermost on."""
+    names = [each.name for each in info.name_stack.stack if isinstance(each, _Scope)]
+    return tuple([part for name in names for part in name.split("/")])
+
+
 def name_scope(info: SourceInfo) -> str:
     """The `jax.named_scope` path of a source info, as `'layer/attention'`."""
-    return "/".join(each.name for each in info.name_stack.stack if isinstance(each, _Scope))
+    return "/".join(name_scopes(info))
 
 
 def in_transpose(info: SourceInfo) -> bool:

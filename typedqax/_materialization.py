@@ -74,6 +74,7 @@ class Materialization:
         remedy: what to do where no handler of the primitive could do better, a clause.
         transposed: in the backward pass of a derivative, the primitive that was being transposed;
             None elsewhere, and where JAX does not tell.
+        scopes: the parts of the program that it is in; None: those that `source` tells.
     """
 
     cls: type[ImplicitValue]
@@ -86,6 +87,7 @@ class Materialization:
     argument: Argument | None = None
     remedy: str = ""
     transposed: str | None = None
+    scopes: tuple[str, ...] | None = None
 
     @classmethod
     def of(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from typedqax import _jax
 from typedqax._argument import Argument
@@ -25,6 +26,7 @@ class Application:
         place: where that was written.
         declined: the handlers that declined before it, and why.
         source: where the primitive was applied.
+        scopes: the parts of the program that it is in; None: those that `source` tells.
     """
 
     primitive: str
@@ -33,6 +35,7 @@ class Application:
     place: Place
     declined: tuple[str, ...]
     source: _jax.SourceInfo
+    scopes: tuple[str, ...] | None = None
 
     def within(self, source: _jax.SourceInfo, operands: Sequence[Argument | None]) -> Application:
         """The same, at `source`, in an inner function that was called with these arguments."""
@@ -40,11 +43,29 @@ class Application:
         return replace(self, source=source)
 
 
+Event: TypeAlias = Application | Materialization
+"""What a record keeps."""
+
+
+def scopes_of(event: Event) -> tuple[str, ...]:
+    """The parts of the program that it happened in, from the outermost on."""
+    return _jax.name_scopes(event.source) if event.scopes is None else event.scopes
+
+
+def put_inside(event: Event, outer: tuple[str, ...], name: str) -> Event:
+    """`event` as one in the inner function of this name, which is called in the scopes `outer`."""
+    own = scopes_of(event)
+    if own[: len(outer)] == outer:  # JAX told them already
+        own = own[len(outer) :]
+    scopes = (*outer, *([name] if name else []), *own)
+    return replace(event, scopes=scopes)
+
+
 @dataclass(slots=True)
 class Record:
     """All that happened while it was kept, in order."""
 
-    events: list[Application | Materialization] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
 
 
 _record: ContextVar[Record | None] = ContextVar("typedqax_record", default=None)

@@ -20,7 +20,7 @@ from typedqax._errors import ContractError
 from typedqax._jax import Params, Primitive, Trace, Tracer
 from typedqax._materialization import Materialization, dense_bytes, own_policy, policy_for, report
 from typedqax._misses import misses
-from typedqax._recording import Application, kept_record
+from typedqax._recording import Application, kept_record, put_inside
 from typedqax._rule import Entry
 from typedqax._signature import Operand
 from typedqax._value import (
@@ -121,6 +121,15 @@ class Run:
             record.events.append(event)
         if record is None and isinstance(event, Materialization):
             self._say(event)
+
+    def noted(self) -> list[Application | Materialization] | None:
+        """Where what happens is noted; None where it is not."""
+        if self.quiet:
+            return None
+        if self.root.deferred:
+            return self.events
+        record = kept_record()
+        return None if record is None else record.events
 
     def _refuse_meaningless(self, event: Materialization) -> None:
         if policy_for(event.cls, event.primitive, 0) == own_policy(event.cls) == "error":
@@ -613,7 +622,7 @@ class Call:
             if ambiguous is not None:
                 raise ambiguous
             if rule is not None and candidate.entry.target.name == ANY_PRIMITIVE:
-                results, rule = rule(self), None
+                results, rule = self._by(rule), None
                 if results is not None:
                     return results
             results = self._try(index, candidate)
@@ -622,10 +631,21 @@ class Call:
                     self._record(candidate)
                 return results
         if rule is not None:
-            results = rule(self)
+            results = self._by(rule)
             if results is not None:
                 return results
         return self.materialize_operands()
+
+    def _by(self, rule: PrimitiveRule) -> list[Any] | None:
+        """What the rule gives; what happens meanwhile is noted as inside of this call."""
+        events = self.trace.run.noted()
+        before = 0 if events is None else len(events)
+        results = rule(self)
+        if events is not None and len(events) > before:
+            outer = _jax.name_scopes(self.trace.place())
+            name = _jax.inner_function(self.primitive, self.params)
+            events[before:] = [put_inside(event, outer, name) for event in events[before:]]
+        return results
 
     def _try(self, index: int, candidate: Candidate) -> list[Any] | None:
         """What the handler gives; None where it declines."""
