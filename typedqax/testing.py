@@ -127,6 +127,7 @@ def check_handlers(
         for sample in _samples(entries, instances, calls):
             if sample.primitive not in skip:
                 tried.look(sample)
+        tried.most = _OF_EACH_STACK
         for sample in _further_samples(tried.unreached(entries), instances):
             tried.look(sample)
         tried.compare()
@@ -241,6 +242,7 @@ class _Tried:
         self.wide = {str(e.handler.place) for e in entries if len(e.rule.targets) > _MANY}
         self.samples: list[tuple[Sample, tuple[Application, ...]]] = []
         self.comparisons = 0
+        self.most = _OF_EACH
         self.ran: Counter[tuple[str, str, str]] = Counter()
         self.often: Counter[tuple[str, str, str, tuple[bool, ...]]] = Counter()
         self.failures: list[_Failure] = []
@@ -305,7 +307,7 @@ class _Tried:
 
     def _limit(self, place: str) -> int:
         """How many calls of one primitive and kind the handler written there is tried on."""
-        return 1 if place in self.wide else _OF_EACH
+        return 1 if place in self.wide else self.most
 
     def compare(self) -> None:
         """Run all calls that reached a handler, in every way, and note what differs."""
@@ -529,6 +531,9 @@ _TOGETHER = 24
 
 _OF_EACH = 12
 """How many calls of one primitive, with the same operands implicit, a handler is tried on."""
+
+_OF_EACH_STACK = 3
+"""The same for calls with stacks, which take longer to compile."""
 
 _MANY = 8
 """A rule for more primitives than this is for a group of them."""
