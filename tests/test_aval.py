@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -398,6 +399,31 @@ def test_a_leafless_shape_is_that_of_its_leaf() -> None:
 
 
 # --- what is dispatched on ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float16, jnp.bfloat16, jnp.float8_e4m3fn])
+@pytest.mark.parametrize("to", [jnp.float32, jnp.bfloat16])
+def test_a_cast_of_all_leaves_casts_an_array_without_leaves(dtype: Any, to: Any) -> None:
+    params = {"w": jnp.ones((2, 3), dtype), "bias": Bare(shape=(3,), dtype=dtype)}
+    cast = jax.tree.map(lambda leaf: leaf.astype(to), params)
+    assert cast["bias"].dtype == cast["w"].dtype == to
+    assert dataclasses.replace(cast["bias"]).dtype == to
+    assert tq.materialize(cast["bias"]).dtype == to
+    back = jax.tree.map(lambda leaf: leaf.astype(dtype), cast)
+    assert back["bias"].dtype == dtype
+    assert jax.tree.structure(back) == jax.tree.structure(params)
+
+
+def test_integers_without_leaves_stay_integers_where_floats_are_cast() -> None:
+    whole = Bare(shape=(3,), dtype=jnp.int32)
+    assert jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), whole).dtype == jnp.int32
+
+
+def test_a_dtype_that_is_given_later_is_that_of_the_leaf_too() -> None:
+    bare = Bare(shape=(3,), dtype=jnp.float32)
+    bare.dtype = jnp.float16
+    assert bare.dtype == jnp.float16
+    assert [leaf.dtype for leaf in jax.tree.leaves(bare)] == [jnp.float16]
 
 
 @pytest.mark.parametrize(

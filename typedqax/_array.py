@@ -17,7 +17,7 @@ from jax.typing import DTypeLike
 from typing_extensions import TypeIs, dataclass_transform
 
 from typedqax import _jax
-from typedqax._aval import aval_of, batch_shape
+from typedqax._aval import aval_of, batch_shape, given_dtype
 from typedqax._collecting import calling_frame, refuse
 from typedqax._construction import (
     DtypeProperty,
@@ -261,7 +261,7 @@ class ImplicitArray(ImplicitValue, _Dataclass, ArrayMembers, ABC):
     @property
     def _kept_dtype(self) -> Any:
         """The dtype that a copy by `dataclasses.replace` is given too."""
-        return self.__dict__.get("_given_dtype")
+        return None if self.__dict__.get("_given_dtype") is None else given_dtype(self)
 
     def _materialize_under_trace(self) -> Any:
         return materialize_under_trace(self)

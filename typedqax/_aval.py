@@ -285,12 +285,26 @@ def given_shape(value: ImplicitValue) -> tuple[int, ...] | None:
 
 
 def given_dtype(value: ImplicitValue) -> np.dtype[Any] | None:
-    """The dtype, where the instance or its class says it; else None."""
+    """The dtype, where the instance or its class says it; else None.
+
+    Where the leaf that carries the shape of a class without array fields was cast, as all leaves
+    of a model's parameters are at once, so was the array.
+    """
     dtype: np.dtype[Any] | None = value.__dict__.get("_given_dtype")
     if dtype is None:
         default = getattr(type(value), "default_dtype", None)
-        return None if default is None else _as_dtype(default)
-    return dtype
+        if default is None:
+            return None
+        dtype = _as_dtype(default)
+    cast: np.dtype[Any] | None = getattr(value.__dict__.get(EXTENT), "dtype", None)
+    if cast is None or cast == dtype or not (is_floating(cast) and is_floating(dtype)):
+        return dtype
+    return cast
+
+
+def is_floating(dtype: np.dtype[Any]) -> bool:
+    """Whether numbers of `dtype` are real and floating, those that numpy does not know included."""
+    return bool(jax.numpy.issubdtype(dtype, np.floating))
 
 
 def _extent_shape(value: ImplicitValue) -> tuple[int, ...] | None:

@@ -14,7 +14,15 @@ from jax.core import Tracer
 from jax.typing import DTypeLike
 
 from typedqax import _jax
-from typedqax._aval import batch_shape, derive, given_dtype, given_shape, is_array_like, look
+from typedqax._aval import (
+    batch_shape,
+    derive,
+    given_dtype,
+    given_shape,
+    is_array_like,
+    is_floating,
+    look,
+)
 from typedqax._contracts import check_fields
 from typedqax._errors import ContractError, UsageError, shown_argument
 from typedqax._value import EXACT, EXTENT, ImplicitValue, exactness, field_names, is_value
@@ -55,6 +63,9 @@ class DtypeProperty:
 
     def __set__(self, instance: ImplicitValue, dtype: DTypeLike | None) -> None:
         instance.__dict__["_given_dtype"] = _as_dtype(instance, dtype)
+        extent = instance.__dict__.pop(EXTENT, None)
+        if extent is not None:
+            instance.__dict__[EXTENT] = _extent(instance, tuple(extent.shape[:-1]))
 
 
 class SignatureProperty:
@@ -177,13 +188,19 @@ def _check_auxiliary(cls: type, name: str, value: Any) -> None:
 
 
 def _extent(value: Any, given: tuple[int, ...] | None) -> Any:
-    """The zero-byte leaf that carries the shape of a class without array fields."""
+    """The zero-byte leaf that carries the shape of a class without array fields.
+
+    Of integers it is a leaf of floats too, so that derivatives pass it by.
+    """
     shape = given
     if shape is None:
         shape = derive(value).shape
+    dtype = given_dtype(value)
+    if dtype is None or not is_floating(dtype):
+        dtype = np.dtype(np.float32)
     if all(isinstance(size, int) for size in shape):
-        return np.zeros((*shape, 0), np.float32)
-    return jax.numpy.zeros((*shape, 0), jax.numpy.float32)  # symbolic sizes, in jax.export
+        return np.zeros((*shape, 0), dtype)
+    return jax.numpy.zeros((*shape, 0), dtype)  # symbolic sizes, in jax.export
 
 
 def _give_shape(value: ImplicitValue, shape: Sequence[int] | None) -> None:
