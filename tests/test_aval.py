@@ -21,6 +21,7 @@ from tests.implicit_world import (
     Rows,
     Scaled,
     Zeros,
+    close,
     numbers,
     transformed,
 )
@@ -156,6 +157,19 @@ def test_materialize_may_use_what_compute_gives() -> None:
 
     value = Uses(jnp.ones(3))
     assert (value.shape, value.dtype) == ((2, 3), jnp.float32)
+
+
+def test_materialize_without_leaves_may_use_the_dtype_that_compute_gives() -> None:
+    class Halves(tq.ImplicitArray):
+        def compute_dtype(self) -> Any:
+            return jnp.bfloat16
+
+        def materialize(self) -> Array:
+            return jnp.full(self.shape, 0.5, self.dtype)
+
+    halves = Halves(shape=(2,))
+    assert halves.dtype == jnp.bfloat16
+    assert halves.materialize().dtype == jnp.bfloat16
 
 
 def test_nothing_is_derived_on_construction() -> None:
@@ -355,6 +369,36 @@ def test_batch_axes_of_a_nested_array_count() -> None:
     inner = Rows(numbers(0, 5, 4), count=3)
     value = LoraMatrix(inner, numbers(1, 5, 3, 2), numbers(2, 4, 2))
     assert value.shape == (5, 3, 4)
+
+
+class Turned(tq.ImplicitArray, materialization="allow"):
+    x: tq.ArrayValue
+
+    def materialize(self) -> Array:
+        return self.x.T
+
+
+class Counting(tq.ImplicitArray, materialization="allow"):
+    def materialize(self) -> Array:
+        return jnp.arange(float(self.size), dtype=jnp.float32).reshape(self.shape)
+
+
+@pytest.mark.parametrize(
+    "w",
+    [
+        pytest.param(Turned(jnp.arange(8.0).reshape(2, 2, 2)), id="a transposed leaf"),
+        pytest.param(Counting(shape=(2, 2, 2), dtype=jnp.float32), id="no leaves"),
+        pytest.param(Zeros(shape=(2, 2, 2), dtype=jnp.float32), id="zeros"),
+    ],
+)
+def test_a_nested_array_is_sliced_as_a_whole_where_its_leaves_do_not_make_its_slices(
+    w: Any,
+) -> None:
+    a, b = numbers(1, 2, 2, 1), numbers(2, 2, 2, 1)
+    lora = LoraMatrix(w, a, b)
+    assert lora.shape == (2, 2, 2)
+    want = np.asarray(w.materialize()) + np.einsum("kmr,knr->kmn", a, b)
+    close(tq.materialize(lora), jnp.asarray(want))
 
 
 def test_a_missing_event_axis_is_an_error_that_names_the_field() -> None:

@@ -219,6 +219,8 @@ def batch_axes(field: Any, size: int) -> Any:
     """Which leaves of a field carry its first batch axis, of this size: a tree of axes for vmap.
 
     An implicit array in the field says so of its own fields, which may share what they do not map.
+    One whose annotations say nothing of batch axes may stand for anything: for the transpose of
+    its leaf, or for as many numbers as its shape has.
     """
     if not is_value(field):
         return 0
@@ -232,15 +234,7 @@ def batch_axes(field: Any, size: int) -> Any:
         if any(each is NOT_SLICED for each in axes.values()):
             return NOT_SLICED
         return with_children(field, axes)
-    leaves, tree = jax.tree.flatten(field)
-    if any(shape_of(leaf)[:1] != (size,) for leaf in leaves):
-        return NOT_SLICED
-    one = jax.tree.unflatten(tree, [_without_axis(0, leaf) for leaf in leaves])
-    try:
-        sliced = shape_of(one) == shape_of(field)[1:]
-    except (ShapeError, UninitializedAval):
-        return NOT_SLICED
-    return jax.tree.unflatten(tree, [0] * len(leaves)) if sliced else NOT_SLICED
+    return NOT_SLICED
 
 
 # --- derivation ----------------------------------------------------------------------------------
@@ -380,6 +374,9 @@ def _evaluate(value: ImplicitValue, shadows: dict[str, Any], key: Any) -> Derive
             found["shape"] = shadow.__dict__["_given_shape"] = tuple(ask_shape())
         if ask_dtype is not None:
             found["dtype"] = shadow.__dict__["_given_dtype"] = _as_dtype(ask_dtype())
+            if EXTENT in shadow.__dict__:  # the dtype of which says whether it was cast
+                extent = shape_of(shadow.__dict__[EXTENT])
+                shadow.__dict__[EXTENT] = jax.ShapeDtypeStruct(extent, found["dtype"])
         if len(found) < 2:
             dense = shadow._materialize_under_trace()
             if not is_array_like(dense):

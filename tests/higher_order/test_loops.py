@@ -27,6 +27,7 @@ from tests.implicit_kinds import (
     HANDLERS,
     KINDS,
     Const,
+    Counting,
     LowRank,
     Plain,
     Scaled,
@@ -148,6 +149,18 @@ def test_layers_of_implicit_fields_are_scanned_by_their_own_batch_axes() -> None
         )
     want = lax.scan(lambda c, w: (step(c, w), None), X, 2 * dense(stacked(3)))[0]
     assert_same(got, want)
+
+
+@pytest.mark.parametrize("kind", [Zeros, Counting], ids=["one number", "many numbers"])
+def test_layers_of_fields_without_leaves_are_those_of_the_whole(kind: Any) -> None:
+    field = kind(shape=(3, 3, 2), dtype=jnp.float32)
+    layers = LowRank(field, stacked(3).b)
+
+    def f(x: Any, ws: Any) -> Any:
+        return lax.scan(lambda c, w: (step(c, w), -w), x, ws)
+
+    whole = jnp.einsum("kmr,knr->kmn", field.materialize(), layers.b)
+    assert_same(dense(use(f)(X, layers)), f(X, whole))
 
 
 @pytest.mark.parametrize(
