@@ -150,6 +150,8 @@ MATRIX: dict[str, tuple[Callable[[Array], Any], dict[str, str]]] = {
     "-w": (lambda w: -w, {"lora": "negate", "int8": "negate"}),
     "w + x": (lambda w: w + WIDE, {"lora": "shift"}),
     "x + w": (lambda w: WIDE + w, {"lora": "shift"}),
+    "w - x": (lambda w: w - WIDE, {"lora": "less"}),
+    "x - w": (lambda w: WIDE - w, {"lora": "less_lora"}),
     "rows": (lambda w: w[INDICES], {"lora": "rows", "int8": "rows"}),
     "take": (lambda w: jnp.take(w, INDICES, axis=0), {"lora": "rows", "int8": "rows"}),
     "take out of bounds": (

@@ -176,6 +176,21 @@ def shift(
     return LoraMatrix(w=ops.add.bind(w.w, x, **params), a=w.a, b=w.b, alpha=w.alpha)
 
 
+def less(
+    w: Float[LoraMatrix, "m n"], x: Float[Array, "m n"], /, **params: Any
+) -> Float[LoraMatrix, "m n"]:
+    """A dense matrix, such as a step of an optimizer, is subtracted from the base."""
+    return LoraMatrix(w=ops.sub.bind(w.w, x, **params), a=w.a, b=w.b, alpha=w.alpha)
+
+
+def less_lora(
+    x: Float[Array, "m n"], w: Float[LoraMatrix, "m n"], /, **params: Any
+) -> Float[LoraMatrix, "m n"]:
+    """What a dense matrix is more than it, with the update negated."""
+    base = ops.sub.bind(x, w.w, **params)
+    return LoraMatrix(w=base, a=ops.neg.bind(w.a), b=w.b, alpha=w.alpha)
+
+
 def rows(
     w: Float[LoraMatrix, "m n"],
     indices: Integer[Array, "*batch 1"],
@@ -273,6 +288,8 @@ LORA = HandlerTable(
     ops.div.to(divide),
     ops.neg.to(negate),
     ops.add.to(shift, commutative=True),
+    ops.sub.to(less),
+    ops.sub.to(less_lora),
     ops.gather.to(rows),
     ops.slice.to(part),
     ops.dynamic_slice.to(dynamic_part),
