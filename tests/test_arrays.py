@@ -740,3 +740,15 @@ def test_a_product_compiles_to_what_is_written_by_hand() -> None:
         assert text is not None
         costs.append((analysis["flops"], text.count(" = ")))
     assert costs[0] == costs[1]
+
+
+def test_a_lora_matrix_around_a_masked_one_keeps_the_mask_where_it_has_no_handler() -> None:
+    mask = jnp.asarray(np.eye(4, 5) > 0)
+    base, a, b = numbers(1, 4, 5), numbers(2, 4, 2), numbers(3, 5, 2)
+    with tq.materialization("allow"):
+        got: Any = tq.use_implicit_args(jnp.tanh, handlers=ALL)(
+            LoraMatrix(MaskedArray(base, mask), a, b)
+        )
+    assert isinstance(got, MaskedArray)
+    assert (got.mask == mask).all()
+    np.testing.assert_allclose(got.value[mask], jnp.tanh(base + a @ b.T)[mask], rtol=1e-5)

@@ -613,3 +613,9 @@ def test_under_jit_python_is_refused_as_jax_refuses_it() -> None:
     for f in (bool, float, np.asarray):
         with pytest.raises(jax.errors.JAXTypeError):
             jax.jit(transformed(f))(Plain(jnp.float32(2)))
+
+
+def test_what_materialize_gives_runs_handlers_of_its_own() -> None:
+    got = transformed(lambda box: -box, handlers=TABLE)(Box(Zeros(shape=(3,), dtype=jnp.float32)))
+    assert type(got) is Zeros
+    assert got.shape == (3,)

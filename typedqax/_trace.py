@@ -479,6 +479,17 @@ def densify(value: ImplicitValue, run: Run, argument: Argument | None = None) ->
     Raises:
         ContractError: `materialize` gave something of another shape or dtype than `value` has.
     """
+    meant = meaning(value, run, argument)
+    dense: jax.Array = densify(meant, run) if is_value(meant) else meant
+    return dense
+
+
+def meaning(value: ImplicitValue, run: Run, argument: Argument | None = None) -> Any:
+    """What `materialize` says that `value` is: a dense array, or another implicit one.
+
+    Raises:
+        ContractError: that has another shape or dtype than `value` has.
+    """
     batch = look(value).batch
     if batch:
         return _densify_batched(value, batch, run)
@@ -492,10 +503,7 @@ def densify(value: ImplicitValue, run: Run, argument: Argument | None = None) ->
         if type(dense) is ImplicitTracer:
             dense = dense.value
     check_materialized(value, dense)
-    if is_value(dense):
-        return densify(dense, run)
-    strong: jax.Array = _jax.strongly_typed(dense)
-    return strong
+    return dense if is_value(dense) else _jax.strongly_typed(dense)
 
 
 def materialize_once(value: ImplicitValue) -> Any:
@@ -726,7 +734,11 @@ class Call:
         )
 
     def materialize_operands(self) -> list[Any]:
-        """The results for dense operands; what is made dense is said."""
+        """The results for dense operands; what is made dense is said.
+
+        An operand whose `materialize` gives an implicit array is that array here, with handlers
+        of its own: a LoRA matrix around a masked one keeps the mask.
+        """
         run, name = self.trace.run, self.primitive.name
         pairs = list(zip(self.values, self.arguments, strict=True))
         told = [pair for pair in pairs if is_value(pair[0]) and run.asks_of(pair[0], name)]
@@ -745,9 +757,13 @@ class Call:
                 )
         with _jax.under(self.trace.parent):
             dense = [
-                densify(value, run, argument) if is_value(value) else value
+                meaning(value, run, argument) if is_value(value) else value
                 for value, argument in pairs
             ]
+        if any(is_value(value) for value in dense):
+            meant = Call.of(self.trace, self.primitive, dense, self.params, self.arguments)
+            return meant.results()
+        with _jax.under(self.trace.parent):
             # JAX's functions saw to it for the operands that they knew; an implicit one did not
             # say over which axes of a shard_map it varies.
             dense = list(_jax.varying_alike(dense))
