@@ -188,6 +188,19 @@ def test_handlers_must_be_a_table() -> None:
         tq.use_implicit_args(times_three, handlers=[ops.neg.to(lambda x: x)])  # type: ignore[call-overload]  # that is the mistake
 
 
+def test_pytrees_are_put_together_inside_where_they_may_compute() -> None:
+    class WithTwice:
+        def __init__(self, x: Any) -> None:
+            self.x, self.twice = x, 2.0 * x
+
+    jax.tree_util.register_pytree_node(
+        WithTwice, lambda node: ((node.x,), None), lambda _, leaves: WithTwice(*leaves)
+    )
+    node = WithTwice(SAME)
+    node.x = Plain(SAME)
+    close(transformed(lambda node: node.twice + 0.0)(node), 2.0 * SAME)
+
+
 def test_arguments_and_results_are_any_pytrees() -> None:
     value, dense = CASES["lora"].both()
 

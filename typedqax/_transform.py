@@ -227,8 +227,10 @@ def _run(
 ) -> tuple[Any, ImplicitTrace]:
     # In a frame of its own, so that none of its tracers is alive when leaks are looked for.
     trace = ImplicitTrace(_jax.current_trace(), run)
-    args, kwargs = jax.tree.unflatten(tree, list(map(trace.lift, leaves, arguments)))
+    lifted = list(map(trace.lift, leaves, arguments))
     with _jax.under(trace):
+        # Inside, as under jit: what puts a pytree together may compute with it (flax nnx asks).
+        args, kwargs = jax.tree.unflatten(tree, lifted)
         try:
             result = function(*args, **kwargs)
         except TypeError as error:
