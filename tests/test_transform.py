@@ -179,7 +179,7 @@ def test_transforming_twice_is_transforming_once() -> None:
 
 
 def test_what_is_not_callable_cannot_be_transformed() -> None:
-    with pytest.raises(TypeError, match="use_implicit_args takes a function, not int"):
+    with pytest.raises(TypeError, match="use_implicit_args takes a function, not 3"):
         tq.use_implicit_args(3)  # type: ignore[call-overload]  # that is the mistake
 
 
