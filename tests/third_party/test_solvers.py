@@ -104,7 +104,7 @@ def test_optimistix_differentiates_a_fixed_point_implicitly() -> None:
             optx.fixed_point(lambda y, w: 0.3 * jnp.tanh(w @ y) + 1, solver, start, w).value ** 2
         )
 
-    agrees(fixed, WEAK, tolerance=1e-4)
+    agrees(fixed, WEAK, dense={"LoraMatrix": {"linear_solve"}}, tolerance=1e-4)  # its derivative
 
 
 def test_optimistix_takes_newton_steps_through_a_matrix() -> None:
