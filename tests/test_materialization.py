@@ -545,6 +545,7 @@ NUMBERS: dict[str, Callable[[Any], Any]] = {
     "float": lambda x: float(x[0, 0]) if not tq.is_implicit(x) else float(_scalar_like(x)),
     "item": lambda x: x.item(0),
     "tolist": lambda x: x.tolist(),
+    "format": lambda x: f"{_scalar_like(x):.2f}",
     "operator": lambda x: x + 1.0,
     "method": lambda x: x.sum(),
     "indexing": lambda x: x[0],

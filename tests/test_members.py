@@ -151,6 +151,7 @@ MEMBERS: dict[str, Callable[[Any], Any]] = {
     "int": lambda w: int(w[0, 0] * 10.0),
     "bool": lambda w: bool(w[0, 0] > 0),
     "complex": lambda w: complex(w[0, 0]),
+    "format": lambda w: float(f"{w[0, 0]:.2f}"),
     "item": lambda w: w[0, 0].item(),
     "item at": lambda w: w.item(1),
     "tolist": lambda w: w.tolist(),
@@ -170,7 +171,7 @@ def test_members_of_arrays_work_outside_the_transform(
 
 
 NEEDS_NUMBERS = {
-    *("numpy", "bool", "int", "float", "complex", "item", "item at", "tolist"),
+    *("numpy", "bool", "int", "float", "complex", "format", "item", "item at", "tolist"),
     "block_until_ready",
 }
 """The members that no tracer of JAX's has."""

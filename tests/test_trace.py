@@ -609,6 +609,17 @@ def test_what_python_reads_is_said_and_can_be_forbidden() -> None:
         f(Plain(jnp.float32(2)))
 
 
+@pytest.mark.parametrize(
+    "name", ["bool", "int", "float", "complex", "item", "tolist", "numpy", "format"]
+)
+def test_no_handler_is_advised_where_python_reads_a_number(name: str) -> None:
+    with tq.materialization("warn", Plain), pytest.warns(tq.MaterializationWarning) as caught:
+        transformed(PYTHON[name])(Plain(jnp.float32(2)))
+    (told,) = [str(each.message) for each in caught]
+    assert "write a handler" not in told
+    assert "call tq.materialize(...) first" in told
+
+
 def test_under_jit_python_is_refused_as_jax_refuses_it() -> None:
     for f in (bool, float, np.asarray):
         with pytest.raises(jax.errors.JAXTypeError):

@@ -34,6 +34,7 @@ ASKERS: Final = frozenset(
         "bool",
         "complex",
         "float",
+        "format",
         "index",
         "int",
         "item",

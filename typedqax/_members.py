@@ -123,6 +123,9 @@ else:
         def __index__(self) -> int:
             return densify_for(self, "index").__index__()
 
+        def __format__(self, spec: str) -> str:
+            return format(densify_for(self, "format"), spec) if spec else str(self)
+
         def item(self, *args: int) -> Any:
             """The element at an index, as a Python scalar."""
             return densify_for(self, "item").item(*args)
@@ -145,7 +148,9 @@ else:
         setattr(ArrayMembers, _name, _method(_name))
     for _name in _PROPERTIES:
         setattr(ArrayMembers, _name, _property(_name))
-    for _name in ("__array__", "__bool__", "__int__", "__float__", "__complex__", "__index__"):
+    for _name in (
+        "__array__", "__bool__", "__int__", "__float__", "__complex__", "__index__", "__format__",
+    ):  # fmt: skip
         setattr(ArrayMembers, _name, _jax.api_boundary(ArrayMembers.__dict__[_name]))
 
 
