@@ -133,6 +133,26 @@ def test_jax_s_own_functions_are_told_from_the_user_s() -> None:
     assert jaxprs == [False, True]
 
 
+@pytest.mark.parametrize(
+    "beside",
+    [
+        pytest.param(f"{Path(jax.__file__).parent}opt/solver.py", id="jax"),
+        pytest.param(f"{Path(tq.__file__).parent}_contrib/arrays.py", id="typedqax"),
+    ],
+)
+def test_a_package_whose_name_begins_alike_is_the_user_s(beside: str) -> None:
+    found: dict[str, Any] = {"_jax": _jax, "jax": jax}
+    text = """
+def f(x): return x
+jaxpr = jax.make_jaxpr(jax.jit(f))(1.0).eqns[0].params["jaxpr"]
+info, running = _jax.source_info(), _jax.Frame.of(_jax.running_frame())
+"""
+    exec(compile(text, beside, "exec"), found)
+    assert not _jax.is_defined_in_jax(_jax.jaxpr_debug_info(found["jaxpr"]))
+    assert _jax.user_frame(found["info"]) == _jax.Frame(beside, 4, "<module>")
+    assert found["running"] == _jax.Frame(beside, 4, "<module>")
+
+
 def test_a_closed_jaxpr_without_consts_is_the_same_object_each_time() -> None:
     jaxpr = jax.make_jaxpr(jnp.sin)(1.0).jaxpr
     assert _jax.close_jaxpr(jaxpr) is _jax.close_jaxpr(jaxpr)

@@ -16,8 +16,8 @@ PACKAGE = ROOT / "typedqax"
 # at import time, inside a function or for type checking alone. CONTRIBUTING.md shows this list.
 LAYERS = """
 _errors
-_collecting
 _jax
+_collecting
 _declined
 _value
 _polynomial

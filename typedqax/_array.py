@@ -18,7 +18,7 @@ from typing_extensions import TypeIs, dataclass_transform
 
 from typedqax import _jax
 from typedqax._aval import aval_of, batch_shape, given_dtype
-from typedqax._collecting import calling_frame, refuse
+from typedqax._collecting import refuse
 from typedqax._construction import (
     DtypeProperty,
     ShapeProperty,
@@ -357,7 +357,7 @@ def _remember_local_names(cls: Any) -> None:
     annotations = [a for a in inspect.get_annotations(cls).values() if isinstance(a, str)]
     if not annotations:
         return
-    frame = calling_frame()  # towards the class statement
+    frame = _jax.running_frame()  # towards the class statement
     while frame.f_back is not None and frame.f_code.co_name in ("__new__", "__init_subclass__"):
         frame = frame.f_back  # of a metaclass, or of a subclass that has the hook too
     module = sys.modules.get(cls.__module__)

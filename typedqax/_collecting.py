@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
-from types import FrameType
 
-import jax
-
+from typedqax import _jax
 from typedqax._errors import TypedQaxError
-
-_PASSED = (
-    str(Path(__file__).resolve().parent) + os.sep,
-    str(Path(jax.__file__).resolve().parent) + os.sep,
-    "<frozen ",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +39,9 @@ def kept(error: TypedQaxError) -> bool:
     collected = _collected.get()
     if collected is None:
         return False
-    frame = calling_frame()
-    collected.append(Refusal(error, frame.f_code.co_filename, frame.f_lineno))
+    place = _jax.Frame.of(_jax.running_frame())
+    collected.append(Refusal(error, place.file, place.line))
     return True
-
-
-def calling_frame() -> FrameType:
-    """The frame of the program that calls this package, through JAX's boundary or not."""
-    frame = sys._getframe(1)  # the frames are where the program stands
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PASSED):
-        frame = frame.f_back
-    return frame
 
 
 def refuse(error: TypedQaxError) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -72,8 +73,9 @@ else:
 Params: TypeAlias = Mapping[str, Any]
 SourceInfo: TypeAlias = source_info_util.SourceInfo
 
-_JAX_PACKAGE = str(Path(jax.__file__).resolve().parent)
-_PACKAGE = str(Path(__file__).resolve().parent)
+# With a separator at the end: the names of other packages begin alike, such as jaxopt.
+_JAX_PACKAGE = str(Path(jax.__file__).resolve().parent) + os.sep
+_PACKAGE = str(Path(__file__).resolve().parent) + os.sep
 _STDLIB = Path(contextlib.__file__).parent
 
 
@@ -585,6 +587,11 @@ class Frame(NamedTuple):
     line: int
     function: str
 
+    @classmethod
+    def of(cls, frame: FrameType) -> Frame:
+        """Where a running frame is."""
+        return cls(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
+
 
 def source_info() -> SourceInfo:
     """Where the primitive being processed was called from; cheap, to be read later."""
@@ -641,17 +648,21 @@ def user_frame(info: SourceInfo) -> Frame | None:
     return None if frame is None else Frame(frame.file_name, frame.start_line, frame.function_name)
 
 
-def running_frame() -> Frame | None:
-    """The user's innermost frame that is running now, whatever JAX evaluates for it."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        code = frame.f_code
-        if Path(code.co_filename).parent != _STDLIB and not code.co_filename.startswith(
-            (_JAX_PACKAGE, _PACKAGE)
-        ):
-            return Frame(code.co_filename, frame.f_lineno, code.co_qualname)
+def running_frame() -> FrameType:
+    """The user's innermost frame that is running now, whatever JAX evaluates for it.
+
+    Not by what JAX takes for the user's: to it, packages that are installed into the folder of the
+    standard library itself are a part of that.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_passed(frame.f_code.co_filename):
         frame = frame.f_back
-    return None
+    return frame
+
+
+def _is_passed(filename: str) -> bool:
+    foreign = filename.startswith((_JAX_PACKAGE, _PACKAGE, "<frozen "))
+    return foreign or Path(filename).parent == _STDLIB
 
 
 def is_traced(values: Iterable[Any]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, final
 
 from typedqax import _jax
-from typedqax._collecting import calling_frame, is_collecting, refuse
+from typedqax._collecting import is_collecting, refuse
 from typedqax._comparison import Comparisons
 from typedqax._errors import TypedQaxError, UsageError, refusal
 from typedqax._origin import Origin, Place
@@ -47,7 +47,7 @@ class HandlerTable:
     @_jax.api_boundary
     def __init__(self, name: str, /, *rules_or_tables: Rule | HandlerTable) -> None:
         name, rules_or_tables = _named(name, rules_or_tables)
-        frame = calling_frame()  # its module names the table's origin
+        frame = _jax.running_frame()  # its module names the table's origin
         place = Place(frame.f_code.co_filename, frame.f_lineno)
         origin = Origin.of(frame.f_globals.get("__name__", "__main__"), name, place, frame.f_code)
         parts = _checked_parts(name, rules_or_tables)

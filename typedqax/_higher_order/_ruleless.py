@@ -51,12 +51,12 @@ def _saying(about: str, applied: Frame | None, leaves: list[Any]) -> list[Any]:
     def tell(primals: Any, tangents: Any) -> Any:
         # A function of JAX's own has no line of the user's in it: then it is where the
         # derivative is taken.
-        frame = applied or _jax.running_frame()
+        frame = applied or Frame.of(_jax.running_frame())
         warnings.warn_explicit(
             about,
             CustomRuleWarning,
-            filename="<unknown>" if frame is None else frame.file,
-            lineno=0 if frame is None else frame.line,
+            filename=frame.file,
+            lineno=frame.line,
             registry=_registry,
         )
         return primals[0], tangents[0]
