@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 
-from typedqax._class_findings import class_findings, implicit_classes
+from typedqax._class_findings import class_findings
 from typedqax._collecting import Refusal, collecting
 from typedqax._errors import SignatureError, UsageError
 from typedqax._findings import Finding, findings
@@ -17,6 +17,7 @@ from typedqax._rule import Rule
 from typedqax._rule_findings import rule_findings
 from typedqax._source_findings import source_findings
 from typedqax._table import HandlerTable, live_tables, ranked
+from typedqax._value import implicit_classes
 
 
 def check(*packages: str) -> list[Finding]:

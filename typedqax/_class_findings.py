@@ -32,18 +32,6 @@ from typedqax._value import ImplicitValue, field_names
 from typedqax._written import WrittenClass
 
 
-def implicit_classes() -> list[type[ImplicitValue]]:
-    """Every implicit class that exists, the order being that of names."""
-    found: dict[type[ImplicitValue], None] = {}
-    waiting = list(ImplicitValue.__subclasses__())
-    while waiting:
-        cls = waiting.pop()
-        if cls not in found:
-            found[cls] = None
-            waiting += cls.__subclasses__()
-    return sorted(found, key=lambda cls: (cls.__module__, cls.__qualname__))
-
-
 def class_findings(cls: type[ImplicitValue]) -> Iterator[Finding]:
     """What is wrong with the fields of a class, and with its `materialize`."""
     if inspect.isabstract(cls):

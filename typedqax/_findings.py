@@ -11,7 +11,7 @@ from typedqax._comparison import Relation
 from typedqax._domains import COMMUTATIVE
 from typedqax._handler import Handler
 from typedqax._ranking import Ranking
-from typedqax._rule import Entry, Rule
+from typedqax._rule import Entry, Rule, named
 from typedqax._table import HandlerTable
 from typedqax._unsettled import unsettled
 
@@ -221,11 +221,5 @@ def _params(rule: Rule) -> Iterator[Finding]:
                 handler,
                 "unknown-param",
                 f"`{handler.name}` names the param `{name}`, which "
-                f"{named_ops(rule)} never gives; misspelt?",
+                f"{named(rule.targets)} never gives; misspelt?",
             )
-
-
-def named_ops(rule: Rule) -> str:
-    """The primitives that a rule is for, as texts list them."""
-    names = [f"`{target.name}`" for target in rule.targets]
-    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")

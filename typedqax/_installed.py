@@ -101,16 +101,11 @@ def install(table: HandlerTable) -> None:
         AmbiguityError, DuplicateHandlerError: with what is installed, some call would have more
             than one best handler.
     """
-    if _is_table(table):
-        _declare(table)
-
-
-def _is_table(given: object) -> bool:
-    """Whether what `install` was given is a table."""
+    given: object = table
     if isinstance(given, HandlerTable):
-        return True
-    refuse(UsageError(f"install takes a HandlerTable; got {_described(given)}"))
-    return False
+        _declare(given)
+    else:
+        refuse(UsageError(f"install takes a HandlerTable; got {_described(given)}"))
 
 
 def install_rule(*rules: Rule) -> None:

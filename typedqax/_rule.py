@@ -316,7 +316,7 @@ def _result_problems(handler: Handler, targets: tuple[Target, ...]) -> list[Prob
         return []
     if any(target.multiple_results is not result.single for target in known):
         return []
-    names = _names(known)
+    names = named(known)
     if result.single:
         text = f"it gives one array, {result.text}; {names} has several results: give a tuple"
     else:
@@ -324,7 +324,8 @@ def _result_problems(handler: Handler, targets: tuple[Target, ...]) -> list[Prob
     return [Problem("result", text)]
 
 
-def _names(targets: Sequence[Target]) -> str:
+def named(targets: Sequence[Target]) -> str:
+    """The primitives that a rule is for, as texts list them."""
     names = [f"`{target.name}`" for target in targets]
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
@@ -337,7 +338,7 @@ def _reach_problem(rule: Rule) -> Problem | None:
     shown = rule.signature.render()
     return Problem(
         "unreachable",
-        f"no call of {_names(rule.targets)} can reach it: ({shown}) admits no operands, one of "
+        f"no call of {named(rule.targets)} can reach it: ({shown}) admits no operands, one of "
         "them implicit at least, that the primitive would accept. `Array` is dense only; write an "
         "implicit class, `ImplicitArray` (any implicit) or `ArrayValue` (both)",
     )

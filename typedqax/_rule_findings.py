@@ -15,10 +15,10 @@ import numpy as np
 from typedqax import ops
 from typedqax._aval import describe
 from typedqax._contracts import in_terms_of
-from typedqax._findings import Finding, Severity, named_ops
+from typedqax._findings import Finding, Severity
 from typedqax._handler import Handler
 from typedqax._mismatch import mismatch
-from typedqax._rule import Entry, Rule
+from typedqax._rule import Entry, Rule, named
 from typedqax._signature import Dense, Parameter, Signature
 from typedqax._written import gives_nothing, returned
 
@@ -66,8 +66,8 @@ def _of_params(rule: Rule) -> Iterator[Finding]:
         names = ", ".join(f"`{name}`" for name in declined)
         them = f"{names} is" if len(declined) == 1 else f"one of {names} is"
         text = (
-            f"`{handler.name}` declines every call of {named_ops(rule)} in which {them} not None; "
-            "name it, or take **params"
+            f"`{handler.name}` declines every call of {named(rule.targets)} in which {them} not "
+            "None; name it, or take **params"
         )
         yield _at(handler, handler.place.line, "declined-param", text, "note")
 

@@ -8,7 +8,7 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, overload
 
 import jax
@@ -37,7 +37,7 @@ from typedqax._trace import (
     materialize_once,
     running_handler,
 )
-from typedqax._value import ImplicitValue, is_value
+from typedqax._value import ImplicitValue, implicit_classes, is_value
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -248,7 +248,7 @@ def _explain_pytree(error: TypeError) -> None:
     named = set(re.findall(r"<class '([\w.<>]+)'>", str(error)))
     if "pytree" not in str(error) or not named:
         return
-    for cls in _subclasses(ImplicitValue):
+    for cls in implicit_classes():
         if f"{cls.__module__}.{cls.__qualname__}" in named:
             note = (
                 f"To JAX's own functions (scan, cond, grad, ...) a {cls.__name__} that was closed "
@@ -259,12 +259,6 @@ def _explain_pytree(error: TypeError) -> None:
             if note not in getattr(error, "__notes__", ()):  # a transform outside came this way
                 error.add_note(note)
             return
-
-
-def _subclasses(cls: type[ImplicitValue]) -> Iterator[type[ImplicitValue]]:
-    for subclass in cls.__subclasses__():
-        yield subclass
-        yield from _subclasses(subclass)
 
 
 def _arguments(

@@ -109,6 +109,18 @@ def field_names(cls: type[ImplicitValue]) -> FieldNames:
     return cls.__dict__.get("_field_names") or cls._finalize_class()
 
 
+def implicit_classes() -> list[type[ImplicitValue]]:
+    """Every implicit class that exists, the order being that of names."""
+    found: dict[type[ImplicitValue], None] = {}
+    waiting = list(ImplicitValue.__subclasses__())
+    while waiting:
+        cls = waiting.pop()
+        if cls not in found:
+            found[cls] = None
+            waiting += cls.__subclasses__()
+    return sorted(found, key=lambda cls: (cls.__module__, cls.__qualname__))
+
+
 def _register_pytree(cls: type[ImplicitValue], fields: FieldNames) -> None:
     """Make `cls` a pytree whose key paths name the fields; unflattening never validates.
 

@@ -7,7 +7,7 @@ import html
 import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,17 +18,13 @@ from typedqax._errors import UsageError
 from typedqax._handler import Handler
 from typedqax._higher_order import RULES
 from typedqax._layout import short_place, terminal_width
+from typedqax._materialization import HasName
 from typedqax._misses import misses
 from typedqax._page import cell, chip, code, fragment, heading, row, table
 from typedqax._signature import Dense, Operand
 from typedqax._table import HandlerTable
 from typedqax._trace import enclosing_trace
 from typedqax._transform import deciding_tables
-
-
-class _HasName(Protocol):
-    @property
-    def name(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +132,7 @@ class Which:
 
 @_jax.transform_boundary
 def which(
-    op: _HasName | str,
+    op: HasName | str,
     /,
     *operands: object,
     handlers: HandlerTable | None = None,
