@@ -231,7 +231,8 @@ class ImplicitTracer(_jax.AnyTracer):
                 argument=self.argument,
             )
         )
-        return self.materialize()
+        with _jax.under(trace.parent):
+            return densify(self.value, trace.run, self.argument, asked_by)
 
     if not TYPE_CHECKING:
 
@@ -473,18 +474,55 @@ def _field(argument: Argument | None, name: str) -> Argument | None:
 # --- becoming dense ------------------------------------------------------------------------------
 
 
-def densify(value: ImplicitValue, run: Run, argument: Argument | None = None) -> jax.Array:
+def densify(
+    value: ImplicitValue,
+    run: Run,
+    argument: Argument | None = None,
+    needed_by: str | None = None,
+) -> jax.Array:
     """The dense array that `value` stands for, computed under the current trace.
+
+    What needs it is a primitive, say, or nothing where the user asks for it: that may make dense
+    what must not become so otherwise, a masked array inside a LoRA matrix too.
 
     Raises:
         ContractError: `materialize` gave something of another shape or dtype than `value` has.
+        MaterializationError: it gave an array that must not become dense.
     """
-    meant = meaning(value, run, argument)
-    dense: jax.Array = densify(meant, run) if is_value(meant) else meant
-    return dense
+    meant = meaning(value, run, argument, needed_by)
+    if not is_value(meant):
+        dense: jax.Array = meant
+        return dense
+    _guard(meant, value, run, argument, needed_by)
+    return densify(meant, run, None, needed_by)
 
 
-def meaning(value: ImplicitValue, run: Run, argument: Argument | None = None) -> Any:
+def _guard(
+    part: Any,
+    whole: ImplicitValue,
+    run: Run,
+    argument: Argument | None,
+    needed_by: str | None,
+) -> None:
+    """Refuse to make `part` dense where only `whole` was asked about, if its class says so."""
+    if needed_by is None or not is_value(part) or own_policy(type(part)) != "error":
+        return
+    reason = f"{type(whole).__name__}, which it is inside of, becomes dense"
+    source = _jax.source_info()
+    remedy = f"keep {type(whole).__name__} from becoming dense there"
+    run.happened(
+        Materialization.of(
+            part, needed_by, [reason], source=source, argument=argument, remedy=remedy
+        )
+    )
+
+
+def meaning(
+    value: ImplicitValue,
+    run: Run,
+    argument: Argument | None = None,
+    needed_by: str | None = None,
+) -> Any:
     """What `materialize` says that `value` is: a dense array, or another implicit one.
 
     Raises:
@@ -492,7 +530,7 @@ def meaning(value: ImplicitValue, run: Run, argument: Argument | None = None) ->
     """
     batch = look(value).batch
     if batch:
-        return _densify_batched(value, batch, run)
+        return _densify_batched(value, batch, run, needed_by)
     if has_implicit_field(value):
         trace = ImplicitTrace(_jax.current_trace(), run)
         with _jax.under(trace):
@@ -549,17 +587,20 @@ class _Materializing(threading.local):
 _materializing = _Materializing()
 
 
-def _densify_batched(value: ImplicitValue, batch: tuple[int, ...], run: Run) -> jax.Array:
+def _densify_batched(
+    value: ImplicitValue, batch: tuple[int, ...], run: Run, needed_by: str | None
+) -> jax.Array:
     """As `densify`, with `materialize` mapped over the batch axes one after another."""
     batched = batched_fields(value, batch)
     mapped = {name: child for name, child in child_values(value) if name in batched}
     axes = {name: batch_axes(child, batch[0]) for name, child in mapped.items()}
     for name, axis in axes.items():
         if axis is NOT_SLICED:
-            mapped[name], axes[name] = densify(mapped[name], run), 0
+            _guard(mapped[name], value, run, None, needed_by)
+            mapped[name], axes[name] = densify(mapped[name], run, None, needed_by), 0
 
     def densify_one(children: dict[str, Any]) -> jax.Array:
-        return densify(with_children(value, children), run)
+        return densify(with_children(value, children), run, None, needed_by)
 
     dense: jax.Array = jax.vmap(densify_one, in_axes=(axes,))(mapped)
     return dense
@@ -757,7 +798,7 @@ class Call:
                 )
         with _jax.under(self.trace.parent):
             dense = [
-                meaning(value, run, argument) if is_value(value) else value
+                meaning(value, run, argument, name) if is_value(value) else value
                 for value, argument in pairs
             ]
         if any(is_value(value) for value in dense):

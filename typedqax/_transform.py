@@ -452,4 +452,4 @@ def densify_for(value: Any, asked_by: str) -> jax.Array:
         )
     )
     with _jax.under(current.parent if type(current) is ImplicitTrace else current):
-        return densify(value, run)
+        return densify(value, run, None, asked_by)

@@ -191,3 +191,67 @@ def test_a_unit_that_is_split_over_devices_stays() -> None:
     got = use(f, UNITS)(four)
     assert (type(got), got.unit) == (Quantity, "m")
     assert_same(got.x, four.x * 2)
+
+
+# --- inside another array -----------------------------------------------------------------------
+
+
+class Twice(tq.ImplicitArray, materialization="allow"):
+    """Two times what may have a unit; it may become dense itself, when that has none."""
+
+    x: Float[tq.ArrayValue, ""]
+
+    def compute_shape(self) -> tuple[int, ...]:
+        return ()
+
+    def compute_dtype(self) -> Any:
+        return self.x.dtype
+
+    def materialize(self) -> Any:
+        return self.x + self.x
+
+
+WITHIN = tq.HandlerTable("within", ops.add.to(plus), ops.neg.to(negate))
+
+
+def replaced(x: Any) -> Any:
+    return jnp.float32(1.0)
+
+
+def with_rule(f: Any) -> Any:
+    """`f` of one array and another, with a rule that would need both to be dense."""
+    ruled = jax.custom_jvp(f)
+    ruled.defjvp(lambda primals, tangents: (f(*primals), tangents[1]))
+    return ruled
+
+
+DROPPED: dict[str, Any] = {
+    "branches": lambda x: lax.cond(jnp.bool_(True), lambda x: x, replaced, x),
+    "scan": lambda x: lax.scan(lambda c, _: (replaced(c), None), x, None, length=2)[0],
+    "loop": lambda x: lax.fori_loop(0, jnp.int32(2), lambda _, c: replaced(c), x),
+    "primitive": jnp.sin,
+    "primitive in jit": jax.jit(jnp.sin),
+    "numpy": np.asarray,
+    "float": float,
+}
+
+
+@pytest.mark.parametrize("drop", DROPPED.values(), ids=DROPPED.keys())
+def test_an_array_inside_another_is_refused_too(drop: Any) -> None:
+    f: Any = tq.use_implicit_args(drop, handlers=WITHIN)
+    with pytest.raises(tq.MaterializationError, match="Quantity"):
+        f(Twice(Quantity(jnp.float32(3.0))))
+
+
+def test_a_stack_of_arrays_inside_others_is_refused_too() -> None:
+    stack = jax.tree.map(lambda x: jnp.stack([x, x]), Twice(Quantity(jnp.float32(3.0))))
+    f: Any = tq.use_implicit_args(jnp.sin, handlers=WITHIN)
+    with pytest.raises(tq.MaterializationError, match="Quantity"):
+        f(stack)
+
+
+def test_an_array_inside_another_goes_by_handlers_through_a_custom_rule() -> None:
+    f: Any = tq.use_implicit_args(with_rule(lambda x, y: -x), handlers=WITHIN)
+    result = f(Twice(Quantity(jnp.float32(3.0))), jnp.float32(1.0))
+    assert (type(result), result.unit) == (Quantity, "m")
+    assert_same(result.x, jnp.float32(-6.0))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+
 from typedqax import _jax
 from typedqax._materialization import Materialization, dense_bytes, own_policy, policy_for
 from typedqax._trace import ImplicitTrace, densify
-from typedqax._value import is_value
+from typedqax._value import child_values, is_value
 
 REASON = (
     "a function with its own derivative rule gives dense results, since the rule speaks of those"
@@ -37,16 +39,21 @@ def dense_results(trace: ImplicitTrace, results: Sequence[Any], primitive: str) 
                 )
             )
             with _jax.under(trace.parent):
-                value = densify(value, trace.run, argument)
+                value = densify(value, trace.run, argument, primitive)
         dense.append(value)
     return dense
 
 
-def refuses_dense(value: Any, primitive: str) -> bool:
-    """Whether `value` is of a class that must not become dense, here."""
+def refusing_class(value: Any, primitive: str) -> type | None:
+    """The class of `value`, or of an array in its fields, that must not become dense here."""
     if not is_value(value):
-        return False
+        return None
     cls = type(value)
-    if own_policy(cls) != "error":
-        return False
-    return policy_for(cls, primitive, dense_bytes(value)) == "error"
+    if own_policy(cls) == policy_for(cls, primitive, dense_bytes(value)) == "error":
+        return cls
+    for _, field in child_values(value):
+        for leaf in jax.tree.leaves(field, is_leaf=is_value):
+            refusing = refusing_class(leaf, primitive)
+            if refusing is not None:
+                return refusing
+    return None

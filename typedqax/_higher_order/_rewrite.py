@@ -415,7 +415,7 @@ def conform_values(
                     remedy=conform.remedy,
                 )
             )
-            return _as_aval(densify(value, trace.run, argument), target)
+            return _as_aval(densify(value, trace.run, argument, conform.primitive), target)
         targets = dict(child_values(target))
         fields = {}
         for name, field in child_values(value):

@@ -10,7 +10,7 @@ import jax
 
 from typedqax import _jax
 from typedqax._errors import CustomRuleWarning
-from typedqax._higher_order._dense import refuses_dense
+from typedqax._higher_order._dense import refusing_class
 from typedqax._higher_order._rewrite import leaves_of, rebuild, slots_of
 from typedqax._jax import Frame, Primitive, WrappedFun
 from typedqax._trace import ImplicitTrace
@@ -27,14 +27,15 @@ def without_rule(
     None where no operand is of such a class. A derivative taken of the results says that it is not
     the rule's.
     """
-    refusing = [type(v) for v in map(trace.lower, operands) if refuses_dense(v, primitive.name)]
-    if not refusing:
+    found = [refusing_class(trace.lower(operand), primitive.name) for operand in operands]
+    refusing = next((cls for cls in found if cls is not None), None)
+    if refusing is None:
         return None
     with _jax.under(trace):
         given = function.call_wrapped(*operands)
     results = [trace.lower(result) for result in given]
     arguments = [trace.argument_of(result) for result in given]
-    about = _text(function, primitive, refusing[0])
+    about = _text(function, primitive, refusing)
     with _jax.under(trace.parent):
         leaves = _saying(about, _jax.user_frame(trace.place()), leaves_of(results))
     return list(map(trace.lift, rebuild(slots_of(results), leaves), arguments))

@@ -42,7 +42,7 @@ def cond(call: Call) -> list[Any]:
             )
         )
         with _jax.under(call.trace.parent):
-            index = densify(index, run, decides)
+            index = densify(index, run, decides, call.primitive.name)
     slots = slots_of(operands)
     branches = call.params["branches"]
     alone = [draft(call.trace, branch, slots, arguments).slots for branch in branches]
