@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import doctest
 import functools
-import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -713,13 +711,6 @@ def test_no_table_is_installed_by_the_import() -> None:
 
 def test_nothing_can_be_said_against_any_handler() -> None:
     assert [str(found) for found in tq.check("typedqax") if "arrays" in found.file] == []
-
-
-@pytest.mark.parametrize("name", ["zeros", "eye", "lora", "int8", "masked"])
-def test_the_examples_in_the_docstrings_hold(name: str) -> None:
-    module = importlib.import_module(f"typedqax.arrays.{name}")
-    failed, tried = doctest.testmod(module, verbose=False)
-    assert (failed, tried > 0) == (0, True)
 
 
 def test_a_product_compiles_to_what_is_written_by_hand() -> None:

@@ -14,6 +14,7 @@ Example:
 
 from __future__ import annotations
 
+from typedqax import _jax
 from typedqax import ops as ops
 from typedqax._array import ImplicitArray as ImplicitArray
 from typedqax._array import aux_field as aux_field
@@ -39,7 +40,6 @@ from typedqax._installed import declaring as declaring
 from typedqax._installed import install as install
 from typedqax._installed import installed as installed
 from typedqax._installed import uninstall as uninstall
-from typedqax._jax import exclude_package_from_tracebacks
 from typedqax._materialization import materialization as materialization
 from typedqax._table import HandlerTable as HandlerTable
 from typedqax._transform import default_handler as default_handler
@@ -48,4 +48,4 @@ from typedqax._transform import use_implicit_args as use_implicit_args
 from typedqax._value import ArrayValue as ArrayValue
 from typedqax._which import which as which
 
-exclude_package_from_tracebacks()
+_jax.exclude_package_from_tracebacks()

@@ -45,7 +45,7 @@ def primitive_handler(primitive: One | Sequence[One], precedence: int = 0) -> Ca
         AmbiguityError, DuplicateHandlerError: it does not go together with what is installed.
 
     Example:
-        >>> import jax.numpy as jnp, typedqax as tq
+        >>> import jax, jax.numpy as jnp, typedqax as tq
         >>> class Twice(tq.ImplicitArray):
         ...     half: jax.Array
         ...     def materialize(self) -> jax.Array:

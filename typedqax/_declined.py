@@ -11,6 +11,15 @@ class Declined(Enum):
 
     A one-member enum: both mypy and pyright narrow `result is DECLINE`, which they do not for
     an instance of an ordinary class.
+
+    Example:
+        >>> import jax.numpy as jnp, typedqax as tq
+        >>> from typedqax.arrays import Eye
+        >>> def negate(x: Eye, /) -> Eye | tq.Declined:
+        ...     return tq.DECLINE
+        >>> table = tq.HandlerTable("declines", tq.ops.neg.to(negate))
+        >>> print(tq.which("neg", Eye(2), handlers=table).winner.reason)
+        the most specific one; it may decline
     """
 
     DECLINE = "DECLINE"

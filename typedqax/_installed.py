@@ -100,6 +100,13 @@ def install(table: HandlerTable) -> None:
     Raises:
         AmbiguityError, DuplicateHandlerError: with what is installed, some call would have more
             than one best handler.
+
+    Example:
+        >>> import typedqax as tq
+        >>> from typedqax.arrays import EYE, Eye
+        >>> tq.install(EYE)
+        >>> tq.use_implicit_args(lambda x: x.T)(Eye(3))
+        Eye f32[3,3](extent=f32[3,0])
     """
     given: object = table
     if isinstance(given, HandlerTable):
@@ -133,6 +140,12 @@ def uninstall(table: HandlerTable) -> None:
 
     Raises:
         TypedQaxError: it is not installed.
+
+    Example:
+        >>> import typedqax as tq
+        >>> from typedqax.arrays import EYE
+        >>> tq.install(EYE)
+        >>> tq.uninstall(EYE)
     """
     declaring = _declaring.get()
     if declaring is not None and table in declaring.parts:
@@ -159,6 +172,13 @@ def installed(table: HandlerTable) -> Iterator[HandlerTable]:
 
     Raises:
         AmbiguityError, DuplicateHandlerError: as for `install`.
+
+    Example:
+        >>> import typedqax as tq
+        >>> from typedqax.arrays import EYE, Eye
+        >>> with tq.installed(EYE):
+        ...     tq.use_implicit_args(lambda x: x.T)(Eye(3))
+        Eye f32[3,3](extent=f32[3,0])
     """
     if not isinstance(table, HandlerTable):
         raise UsageError(f"installed takes a HandlerTable; got {_described(table)}")
@@ -204,6 +224,13 @@ def declaring() -> Iterator[None]:
 
     All of it together, so that the order inside plays no part. When the check fails, or an
     exception leaves the block, none of it is registered.
+
+    Example:
+        >>> import typedqax as tq
+        >>> from typedqax.arrays import EYE, ZEROS
+        >>> with tq.declaring():
+        ...     tq.install(ZEROS)
+        ...     tq.install(EYE)
     """
     outer = _declaring.get()
     block = _Declaring()

@@ -33,6 +33,16 @@ class HandlerTable:
             definition has superseded.
         rankings: by primitive, its handlers in order.
         origin: where it was made.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, typedqax as tq
+        >>> class Zeros(tq.ImplicitArray):
+        ...     def materialize(self) -> jax.Array:
+        ...         return jnp.zeros(self.shape, self.dtype)
+        >>> def negate(x: Zeros, /) -> Zeros:
+        ...     return x
+        >>> tq.HandlerTable("zeros", tq.ops.neg.to(negate))
+        <HandlerTable 'zeros': 1 rule for neg>
     """
 
     __slots__ = ("__weakref__", "name", "origin", "rankings", "rules", "views")

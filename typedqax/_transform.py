@@ -402,6 +402,13 @@ def materialize(tree: Any, /) -> Any:
 
     Raises:
         ContractError: a `materialize` method gives another shape or dtype than its array has.
+
+    Example:
+        >>> import typedqax as tq
+        >>> from typedqax.arrays import Eye
+        >>> tq.materialize({"w": Eye(2)})
+        {'w': Array([[1., 0.],
+               [0., 1.]], dtype=float32)}
     """
     trace = enclosing_trace()
     current = _jax.current_trace()

@@ -224,7 +224,14 @@ else:
             return isinstance(value, (ImplicitValue, jax.Array, np.ndarray, np.generic))
 
     class ArrayValue(metaclass=_ArrayValueMeta):
-        """Any array: dense (numpy's included) or implicit; for annotations and `isinstance`."""
+        """Any array: dense (numpy's included) or implicit; for annotations and `isinstance`.
+
+        Example:
+            >>> import numpy as np, typedqax as tq
+            >>> from typedqax.arrays import Eye
+            >>> [isinstance(each, tq.ArrayValue) for each in (np.ones(3), Eye(3), 3.0)]
+            [True, True, False]
+        """
 
 
 def is_value(value: object) -> TypeIs[ImplicitValue]:
