@@ -157,14 +157,23 @@ class Materialization:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _Block:
+    """What one block says.
+
+    Attributes:
+        policy: what happens in it when something becomes dense.
+        classes: the classes that it is about; all, if none.
+        allow: the names of primitives that it is not about.
+        larger_than: it is about dense arrays of more bytes than this.
+    """
+
     policy: Policy
     classes: tuple[type, ...]
     allow: frozenset[str]
     larger_than: int
 
     def key(self) -> object:
-        """The same for the same entry, without keeping a class alive."""
+        """The same for the same block, without keeping a class alive."""
         refs = tuple([weakref.ref(cls) for cls in self.classes])
         return self.policy, refs, self.allow, self.larger_than
 
@@ -176,7 +185,7 @@ class _Entry:
         return nbytes is None or nbytes > self.larger_than
 
 
-_policies: ContextVar[tuple[_Entry, ...]] = ContextVar("typedqax_materialization", default=())
+_policies: ContextVar[tuple[_Block, ...]] = ContextVar("typedqax_materialization", default=())
 
 
 class materialization(ContextDecorator):  # noqa: N801  # used as a verb: with materialization(...)
@@ -235,17 +244,17 @@ class materialization(ContextDecorator):  # noqa: N801  # used as a verb: with m
                 f"materialization(..., larger_than={shown_argument(size)}): give a number of "
                 f"bytes, as in larger_than=1 << 20."
             )
-        self._entry = _Entry(policy, classes, _names_of(allow), larger_than)
+        self._block = _Block(policy, classes, _names_of(allow), larger_than)
 
     def __enter__(self) -> None:
-        _put_in_force((*_policies.get(), self._entry))
+        _put_in_force((*_policies.get(), self._block))
 
     def __exit__(self, *exc_info: object) -> None:
         # Nothing is kept in the object: it is one for all calls of a function that it decorates,
         # and those may overlap, in threads.
-        entries = _policies.get()
-        last = max(i for i, entry in enumerate(entries) if entry is self._entry)
-        _put_in_force(entries[:last] + entries[last + 1 :])
+        blocks = _policies.get()
+        last = max(i for i, block in enumerate(blocks) if block is self._block)
+        _put_in_force(blocks[:last] + blocks[last + 1 :])
 
 
 def _names_of(allow: object) -> frozenset[str]:
@@ -261,7 +270,7 @@ def _names_of(allow: object) -> frozenset[str]:
             f"{{{shown_argument(single)}}}."
         )
     names: set[str] = set()
-    unknown: list[str] = []
+    written: list[str] = []
     for each in allow:
         name = each if isinstance(each, str) else getattr(each, "name", None)
         if not isinstance(name, str):
@@ -271,9 +280,9 @@ def _names_of(allow: object) -> frozenset[str]:
             )
         names.add(name)
         if isinstance(each, str):
-            unknown.append(name)
-    if unknown:
-        _refuse_unknown(unknown)
+            written.append(name)
+    if written:
+        _refuse_unknown(written)
     return frozenset(names)
 
 
@@ -298,12 +307,12 @@ def _refuse_unknown(names: Sequence[str]) -> None:
         _known_names.add(name)
 
 
-def _put_in_force(entries: tuple[_Entry, ...]) -> None:
-    _policies.set(entries)
+def _put_in_force(blocks: tuple[_Block, ...]) -> None:
+    _policies.set(blocks)
     # What was compiled without a word under one policy might have had to be refused under another.
     # To say or not to say is no reason to compile again.
-    refusing = any(entry.policy == "error" for entry in entries)
-    _jax.key_caches_by(_number_of(tuple([e.key() for e in entries])) if refusing else None)
+    refusing = any(block.policy == "error" for block in blocks)
+    _jax.key_caches_by(_number_of(tuple([block.key() for block in blocks])) if refusing else None)
 
 
 _numbers: dict[object, int] = {}
@@ -329,13 +338,13 @@ def own_policy(cls: type) -> Policy:
 def policy_for(cls: type, primitive: str, nbytes: int | None) -> Policy:
     """What is to happen when an instance of `cls` becomes dense for `primitive`."""
     own = own_policy(cls)
-    for entry in reversed(_policies.get()):
-        if entry.applies(cls, primitive, nbytes):
-            if entry.classes or entry.policy == "error":
-                return entry.policy
+    for block in reversed(_policies.get()):
+        if block.applies(cls, primitive, nbytes):
+            if block.classes or block.policy == "error":
+                return block.policy
             if own == "error":
                 return own
-            return entry.policy if own == "warn" else own
+            return block.policy if own == "warn" else own
     return own
 
 
@@ -357,10 +366,15 @@ def report(event: Materialization) -> None:
     own_error = own_policy(event.cls) == "error"
     if policy == "error":
         raise MaterializationError(_text(event, own_error=own_error, forbidden=True))
-    frame = _jax.user_frame(event.source)
+    text = _text(event, own_error=own_error, forbidden=False)
+    warn_at(_jax.user_frame(event.source), text, MaterializationWarning)
+
+
+def warn_at(frame: _jax.Frame | None, text: str, category: type[Warning]) -> None:
+    """Warn at a line of the user's, as far as one is known."""
     warnings.warn_explicit(
-        _text(event, own_error=own_error, forbidden=False),
-        MaterializationWarning,
+        text,
+        category,
         filename="<unknown>" if frame is None else frame.file,
         lineno=0 if frame is None else frame.line,
         registry=_registry,

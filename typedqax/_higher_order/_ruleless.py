@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,10 +12,8 @@ from typedqax._errors import CustomRuleWarning
 from typedqax._higher_order._dense import refusing_class
 from typedqax._higher_order._rewrite import leaves_of, rebuild, slots_of
 from typedqax._jax import Frame, Primitive, WrappedFun
+from typedqax._materialization import warn_at
 from typedqax._trace import ImplicitTrace
-
-_registry: dict[str | tuple[str, type[Warning], int], int] = {}
-"""What Python's own filters have shown: the `__warningregistry__` of these warnings."""
 
 
 def without_rule(
@@ -53,13 +50,7 @@ def _saying(about: str, applied: Frame | None, leaves: list[Any]) -> list[Any]:
         # A function of JAX's own has no line of the user's in it: then it is where the
         # derivative is taken.
         frame = applied or Frame.of(_jax.running_frame())
-        warnings.warn_explicit(
-            about,
-            CustomRuleWarning,
-            filename=frame.file,
-            lineno=frame.line,
-            registry=_registry,
-        )
+        warn_at(frame, about, CustomRuleWarning)
         return primals[0], tangents[0]
 
     told: list[Any] = same(leaves)
