@@ -31,7 +31,7 @@ from tests.handler_kit import (
 )
 from typedqax._errors import (
     AmbiguityError,
-    TypedQaxError,
+    UsageError,
 )
 from typedqax._findings import Finding, findings
 from typedqax._installed import (
@@ -92,7 +92,7 @@ def test_installing_twice_is_installing_once() -> None:
 
 
 def test_uninstalling_what_is_not_installed_is_told() -> None:
-    with pytest.raises(TypedQaxError, match="table 'one' is not installed; installed are: "):
+    with pytest.raises(UsageError, match="table 'one' is not installed; installed are: "):
         uninstall(HandlerTable("one", infinite()))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import itertools
+import traceback
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
@@ -173,11 +174,9 @@ class _Fields:
         open_ranks = any(layout.rank is None for layout in self.layouts.values())
         if open_ranks and not certain:
             return
-        trace, file = error.__traceback__, place.file
-        while trace is not None:
-            if trace.tb_frame.f_code.co_filename == file:
-                place = Place(file, trace.tb_lineno)
-            trace = trace.tb_next
+        for frame, line in traceback.walk_tb(error.__traceback__):
+            if frame.f_code.co_filename == place.file:
+                place = Place(place.file, line)
         said = str(error).partition("\n")[0][:300]
         text = f"`{self.cls.__qualname__}.materialize` raises {type(error).__name__}: {said}"
         if not certain:

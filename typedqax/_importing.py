@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
+import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -128,12 +129,9 @@ def _place_of(failure: Failure) -> tuple[str, int]:
     if isinstance(error, SyntaxError) and error.filename is not None:
         return error.filename, error.lineno or 1
     place = (_home(top), 1)
-    trace = error.__traceback__
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if is_of(file, [top]):
-            place = (file, trace.tb_lineno)
-        trace = trace.tb_next
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if is_of(frame.f_code.co_filename, [top]):
+            place = (frame.f_code.co_filename, line)
     return place
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from typedqax import _jax
 from typedqax._collecting import is_collecting, refuse
-from typedqax._errors import AmbiguityError, TypedQaxError, UsageError, refusal
+from typedqax._errors import AmbiguityError, UsageError, refusal
 from typedqax._origin import Origin, Place
 from typedqax._ranking import Ranking, note_joining_class, rank, supersede
 from typedqax._table import (
@@ -139,7 +139,7 @@ def uninstall(table: HandlerTable) -> None:
     """Take a table out of the process-wide one.
 
     Raises:
-        TypedQaxError: it is not installed.
+        UsageError: it is not installed.
 
     Example:
         >>> import typedqax as tq
@@ -157,7 +157,7 @@ def uninstall(table: HandlerTable) -> None:
                 _described(hold.part) for hold in _now.holds if not _is_rule(hold.part)
             )
             text = f"{_described(table)} is not installed; installed are: {names or 'none'}"
-            refuse(TypedQaxError(text))
+            refuse(UsageError(text))
             return
         _replace_holds(
             hold if hold.part is not table else replace(hold, kept=False) for hold in _now.holds
