@@ -22,7 +22,7 @@ ROOT = Path(typedqax.__file__).resolve().parent
 SOURCES = sorted(ROOT.rglob("*.py"))
 MODULES = ("typedqax", "typedqax.ops", "typedqax.arrays", "typedqax.testing")
 # What public functions give or take, though nobody writes the names.
-GIVEN = {"Rule", "Finding", "Explanation", "Which"}
+GIVEN = {"Rule", "Finding", "Explanation", "Line", "Scope", "Step", "Which", "Choice", "Operand"}
 
 ANY_OP = "operands, params and results of an op that is not known statically; the ops narrow them"
 JSON = "what json.dumps takes"
