@@ -100,7 +100,7 @@ def dense_slot(slot: Slot) -> Slot:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class Entrance:
     """How an inner function is entered that JAX calls itself, later and maybe more than once.
 
     Attributes:
@@ -124,8 +124,8 @@ class Entry:
         primitive: str,
         slots: Slots,
         arguments: Iterable[Argument | None],
-    ) -> Entry:
-        """The entry of a function that is being called in `trace`."""
+    ) -> Entrance:
+        """The entrance of a function that is being called in `trace`."""
         return cls(trace.run, primitive, slots, tuple(arguments), trace.as_caller())
 
     def trace(self) -> ImplicitTrace:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from typedqax import _jax
-from typedqax._higher_order._rewrite import Entry, leaves_of, rebuild, slots_of
+from typedqax._higher_order._rewrite import Entrance, leaves_of, rebuild, slots_of
 from typedqax._jax import Params, Primitive, WrappedFun
 from typedqax._trace import ImplicitTrace
 
@@ -20,7 +20,7 @@ def call(
 ) -> list[Any]:
     """Apply a called function to implicit operands."""
     values = [trace.lower(operand) for operand in operands]
-    entry = Entry.of(trace, primitive.name, slots_of(values), map(trace.argument_of, operands))
+    entry = Entrance.of(trace, primitive.name, slots_of(values), map(trace.argument_of, operands))
     on_leaves, results = _jax.transform_wrapped_with_aux(_on_leaves, _jax.unnamed(function), entry)
     leaf_params = dict(params, subfuns=(on_leaves,))
     leaves = _jax.bind_under(trace.parent, primitive, leaves_of(values), leaf_params)
@@ -28,7 +28,7 @@ def call(
 
 
 def _on_leaves(
-    function: Callable[..., Sequence[Any]], store: Any, entry: Entry, *leaves: Any
+    function: Callable[..., Sequence[Any]], store: Any, entry: Entrance, *leaves: Any
 ) -> list[Any]:
     trace = entry.trace()
     with _jax.under(trace):

@@ -10,7 +10,7 @@ import jax
 from typedqax import _jax
 from typedqax._aval import aval_of
 from typedqax._higher_order._dense import dense_results
-from typedqax._higher_order._rewrite import Entry, leaves_of, rebuild, slots_of
+from typedqax._higher_order._rewrite import Entrance, leaves_of, rebuild, slots_of
 from typedqax._higher_order._ruleless import without_rule
 from typedqax._jax import Primitive, SymbolicZero, WrappedFun
 from typedqax._trace import ImplicitTrace, Run, densify
@@ -35,14 +35,16 @@ def custom_jvp(
         return ruleless
     values = [trace.lower(operand) for operand in operands]
     slots = slots_of(values)
-    entry = Entry.of(trace, primitive.name, slots, map(trace.argument_of, operands))
+    entry = Entrance.of(trace, primitive.name, slots, map(trace.argument_of, operands))
     on_leaves = _jax.transform_wrapped(run_on_leaves, function, entry)
     jvp_on_leaves = _jax.transform_wrapped(_jvp_on_leaves, jvp, entry)
     params = {"subfuns": (on_leaves, jvp_on_leaves), "symbolic_zeros": symbolic_zeros}
     return list(_jax.bind_under(trace.parent, primitive, leaves_of(values), params))
 
 
-def run_on_leaves(function: Callable[..., Sequence[Any]], entry: Entry, *leaves: Any) -> list[Any]:
+def run_on_leaves(
+    function: Callable[..., Sequence[Any]], entry: Entrance, *leaves: Any
+) -> list[Any]:
     """The function itself, over leaves; its results dense."""
     trace = entry.trace()
     with _jax.under(trace):
@@ -50,7 +52,7 @@ def run_on_leaves(function: Callable[..., Sequence[Any]], entry: Entry, *leaves:
     return dense_results(trace, results, entry.primitive)
 
 
-def _jvp_on_leaves(jvp: Callable[..., Sequence[Any]], entry: Entry, *leaves: Any) -> list[Any]:
+def _jvp_on_leaves(jvp: Callable[..., Sequence[Any]], entry: Entrance, *leaves: Any) -> list[Any]:
     count = len(leaves) // 2
     primals = rebuild(entry.slots, leaves[:count])
     tangents, start = [], count

@@ -10,7 +10,7 @@ import jax
 
 from typedqax import _jax
 from typedqax._higher_order._dense import dense_results
-from typedqax._higher_order._rewrite import Entry, Slots, leaves_of, rebuild, slots_of
+from typedqax._higher_order._rewrite import Entrance, Slots, leaves_of, rebuild, slots_of
 from typedqax._higher_order._ruleless import without_rule
 from typedqax._higher_order.custom_jvp import run_on_leaves
 from typedqax._jax import Primitive, SymbolicZero, WrappedFun, Zero
@@ -54,7 +54,7 @@ def custom_vjp(
         return ruleless
     values = [trace.lower(operand) for operand in operands]
     slots = slots_of(values)
-    entry = Entry.of(trace, primitive.name, slots, map(trace.argument_of, operands))
+    entry = Entrance.of(trace, primitive.name, slots, map(trace.argument_of, operands))
     on_leaves = _jax.transform_wrapped(run_on_leaves, function, entry)
     fwd_on_leaves, residuals = _jax.transform_wrapped_with_aux(
         _fwd_on_leaves, fwd, entry, out_trees
@@ -90,7 +90,7 @@ def custom_vjp(
 def _fwd_on_leaves(
     fwd: Callable[..., Sequence[Any]],
     store: Any,
-    entry: Entry,
+    entry: Entrance,
     out_trees: Callable[[], tuple[Any, Any, list[int | None]]],
     *leaves_and_flags: Any,
 ) -> list[Any]:
@@ -114,7 +114,7 @@ def _fwd_on_leaves(
 
 def _bwd_on_leaves(
     bwd: Callable[..., Sequence[Any]],
-    entry: Entry,
+    entry: Entrance,
     residuals: Callable[[], _Residuals],
     *leaves_and_cotangents: Any,
 ) -> list[Any]:

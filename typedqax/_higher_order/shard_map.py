@@ -13,7 +13,7 @@ from typedqax._argument import Argument
 from typedqax._aval import aval_of
 from typedqax._higher_order._rewrite import (
     Conform,
-    Entry,
+    Entrance,
     Slot,
     Slots,
     conform_values,
@@ -52,7 +52,7 @@ def shard_map(
         split_specs,
         (REASON, REMEDY),
     )
-    entry = Entry.of(trace, primitive.name, slots_of(values), arguments)
+    entry = Entrance.of(trace, primitive.name, slots_of(values), arguments)
     came_out: list[tuple[Any, Slots]] = []
 
     def on_leaves(*leaves: Any) -> Any:
