@@ -152,6 +152,12 @@ PROVOKED: dict[str, tuple[Callable[[], Any], type[Exception]]] = {
     "no primitive": (lambda: tq.default_handler(3, 4), tq.UsageError),  # type: ignore[call-overload]  # as above
     "no op": (lambda: tq.which(3), tq.UsageError),  # type: ignore[arg-type]  # as above
     "nothing to explain": (lambda: tq.explain(3), tq.UsageError),  # type: ignore[arg-type]  # as above
+    "nothing to check": (lambda: tq.check("not_imported_at_all"), tq.UsageError),
+    "no table to take out": (lambda: tq.uninstall(3), tq.UsageError),  # type: ignore[arg-type]  # as above
+    "a run that is not to make anything dense": (
+        lambda: tq.explain(transformed(jnp.sin))(LOW).assert_no_materialization(),
+        tq.MaterializationError,
+    ),
     "an explanation that fails": (
         lambda: tq.explain(transformed(lambda w: -w, handlers=SWAPPED))(LOW),
         tq.ContractError,

@@ -467,7 +467,8 @@ def test_a_materialization_fails_the_assertion_with_its_line() -> None:
 
 
 def test_what_is_allowed_and_other_classes_pass() -> None:
-    run().assert_no_materialization(allow=["sin"])
+    for sin in ("sin", ops.sin, lax.sin_p):
+        run().assert_no_materialization(allow=[sin])
     run().assert_no_materialization(Other)
     run(lambda x: -x).assert_no_materialization()
     with pytest.raises(tq.MaterializationError):
@@ -476,9 +477,26 @@ def test_what_is_allowed_and_other_classes_pass() -> None:
         run(jnp.sin, Other(jnp.ones(3))).assert_no_materialization(Twice)
 
 
-def test_a_string_of_what_is_allowed_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"allow='sin': pass a sequence of primitive names"):
-        run().assert_no_materialization(allow="sin")
+@pytest.mark.parametrize(
+    ("classes", "allow", "text"),
+    [
+        pytest.param((), "sin", "allow='sin': pass a set of names of primitives", id="text"),
+        pytest.param(
+            (), ["sim"], "allow={'sim'}: there is no primitive of that name", id="misspelt"
+        ),
+        pytest.param(
+            ("sin",),
+            (),
+            "assert_no_materialization('sin'): give classes; primitives that may be met go into "
+            "allow=.",
+            id="no class",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_about_is_refused(classes: Any, allow: Any, text: str) -> None:
+    with pytest.raises(tq.UsageError) as caught:
+        run().assert_no_materialization(*classes, allow=allow)
+    assert str(caught.value).startswith(text)
 
 
 def test_many_failures_stay_short() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 
+from typedqax import _jax
 from typedqax._class_findings import class_findings
 from typedqax._collecting import Refusal, collecting
 from typedqax._errors import SignatureError, UsageError
@@ -20,6 +21,7 @@ from typedqax._table import HandlerTable, live_tables, ranked
 from typedqax._value import implicit_classes
 
 
+@_jax.api_boundary
 def check(*packages: str) -> list[Finding]:
     """Everything that can be said against the handlers and implicit classes of this program.
 

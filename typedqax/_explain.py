@@ -14,10 +14,10 @@ from typing import Any, ParamSpec, TypeAlias
 
 from typedqax import _jax
 from typedqax._dry_run import dry_run
-from typedqax._errors import MaterializationError, UsageError
+from typedqax._errors import MaterializationError, UsageError, shown_argument
 from typedqax._flow import Scope, Step, flow
 from typedqax._layout import clipped, human_bytes, short_place, table, terminal_width
-from typedqax._materialization import ASKERS, Materialization
+from typedqax._materialization import ASKERS, HasName, Materialization, primitives_named
 from typedqax._page import (
     box,
     cell,
@@ -332,22 +332,32 @@ class Explanation:
         title = f"typedqax: explain({self.function})" if self.function else "typedqax: explained"
         Path(path).write_text(page(title, self._repr_html_()), encoding="utf-8")
 
-    def assert_no_materialization(self, *classes: type, allow: Sequence[str] = ()) -> None:
-        """For tests: nothing became dense, but for primitives named in `allow`.
+    @_jax.api_boundary
+    def assert_no_materialization(
+        self, *classes: type, allow: Iterable[str | HasName] = ()
+    ) -> None:
+        """For tests: nothing became dense, but for the primitives in `allow`.
 
         Args:
             classes: only these classes, and their subclasses, are asked about; all, if none.
-            allow: names of primitives.
+            allow: primitives: their names, ops, or primitives themselves.
 
         Raises:
             MaterializationError: something did; the text has each line.
+            UsageError: `classes` are none, or JAX has no such primitive.
         """
-        if isinstance(allow, str):
-            raise UsageError(f"allow={allow!r}: pass a sequence of primitive names, [{allow!r}].")
+        for cls in classes:
+            given: object = cls
+            if not isinstance(given, type):
+                raise UsageError(
+                    f"assert_no_materialization({shown_argument(given)}): give classes; primitives "
+                    f"that may be met go into allow=."
+                )
+        allowed = primitives_named(allow)
         dense = [
             line
             for line in self.materialized
-            if line.primitive not in allow
+            if line.primitive not in allowed
             and (not classes or any(issubclass(cls, classes) for cls in line.dense))
         ]
         if dense:

@@ -244,7 +244,7 @@ class materialization(ContextDecorator):  # noqa: N801  # used as a verb: with m
                 f"materialization(..., larger_than={shown_argument(size)}): give a number of "
                 f"bytes, as in larger_than=1 << 20."
             )
-        self._block = _Block(policy, classes, _names_of(allow), larger_than)
+        self._block = _Block(policy, classes, primitives_named(allow), larger_than)
 
     def __enter__(self) -> None:
         _put_in_force((*_policies.get(), self._block))
@@ -257,7 +257,7 @@ class materialization(ContextDecorator):  # noqa: N801  # used as a verb: with m
         _put_in_force(blocks[:last] + blocks[last + 1 :])
 
 
-def _names_of(allow: object) -> frozenset[str]:
+def primitives_named(allow: object) -> frozenset[str]:
     """The names of primitives, or of what stands for one.
 
     Raises:
