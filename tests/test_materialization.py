@@ -96,6 +96,25 @@ def test_the_warning_names_the_nearest_handlers_and_why_they_do_not_take_it() ->
     assert any("square (" in line and "axis n is 4" in line and "3" in line for line in lines)
 
 
+def test_the_warning_says_which_table_to_give_where_one_has_the_handler() -> None:
+    class Own(tq.ImplicitArray):
+        """Of which no other table speaks."""
+
+        x: tq.ArrayValue
+
+        def materialize(self) -> Array:
+            return self.x * 1.0
+
+    def negative(x: Own, /) -> Own:
+        return Own(-x.x)
+
+    table = tq.HandlerTable("forgotten", ops.neg.to(negative))
+    (warning,) = caught_by(lambda: tq.use_implicit_args(jnp.negative)(Own(SAME)))
+    text = str(warning.message)
+    assert f"it is in the table 'forgotten' ({table.origin.place}), which is not installed" in text
+    assert "To avoid it, give the table 'forgotten' as handlers=, or tq.install it; to" in text
+
+
 def test_the_warning_says_which_handlers_declined() -> None:
     def declines(x: Loud, /) -> Array | tq.Declined:
         return tq.DECLINE

@@ -11,6 +11,7 @@ import gc
 import itertools
 import weakref
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -56,6 +57,7 @@ from typedqax._rule import Entry, Rule, Target
 from typedqax._signature import Dense, Operand
 from typedqax._table import HandlerTable
 from typedqax._value import ImplicitValue
+from typedqax.arrays import LORA
 
 
 @pytest.fixture(autouse=True)
@@ -564,3 +566,9 @@ def test_the_brute_force_sees_both_outcomes() -> None:
     assert not any(expected_errors(settled))
     assert judge(settled, settled[::-1], "dot_general")
     assert not judge(crossing, crossing, "dot_general")
+
+
+def test_a_table_is_from_where_it_is_made_be_that_in_typedqax() -> None:
+    assert Path(LORA.origin.place.file).name == "lora.py"
+    table = HandlerTable("here")
+    assert table.origin.place.file == __file__

@@ -660,6 +660,16 @@ def running_frame() -> FrameType:
     return frame
 
 
+def calling_frame() -> FrameType:
+    """The frame that called the function that asks, which may be an `api_boundary`."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(
+        (_JAX_PACKAGE, __file__)
+    ):
+        frame = frame.f_back
+    return frame
+
+
 def _is_passed(filename: str) -> bool:
     foreign = filename.startswith((_JAX_PACKAGE, _PACKAGE, "<frozen "))
     return foreign or Path(filename).parent == _STDLIB

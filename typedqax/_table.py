@@ -57,7 +57,7 @@ class HandlerTable:
     @_jax.api_boundary
     def __init__(self, name: str, /, *rules_or_tables: Rule | HandlerTable) -> None:
         name, rules_or_tables = _named(name, rules_or_tables)
-        frame = _jax.running_frame()  # its module names the table's origin
+        frame = _jax.calling_frame()  # its module names the table's origin
         place = Place(frame.f_code.co_filename, frame.f_lineno)
         origin = Origin.of(frame.f_globals.get("__name__", "__main__"), name, place, frame.f_code)
         parts = _checked_parts(name, rules_or_tables)

@@ -784,7 +784,7 @@ class Call:
         pairs = list(zip(self.values, self.arguments, strict=True))
         told = [pair for pair in pairs if is_value(pair[0]) and run.asks_of(pair[0], name)]
         if told:
-            source, reasons = self.trace.place(), self._reasons()
+            source, (reasons, remedy) = self.trace.place(), self._reasons()
             for value, argument in told:
                 run.happened(
                     Materialization.of(
@@ -794,6 +794,7 @@ class Call:
                         source=source,
                         operands=self.operands,
                         argument=argument,
+                        remedy=remedy,
                     )
                 )
         with _jax.under(self.trace.parent):
@@ -824,11 +825,14 @@ class Call:
             )
         )
 
-    def _reasons(self) -> tuple[str, ...]:
+    def _reasons(self) -> tuple[tuple[str, ...], str]:
+        """Why no handler takes this call, and what to do unless it is to write one."""
         near = misses(self.trace.run.tables, self.primitive.name, self.operands)
+        table = near[0].table if near else None
+        reasons = [f"{m.entry.handler.name} ({m.entry.handler.place}): {m.reason}" for m in near]
         return (
-            *self.reasons,
-            *[f"{m.entry.handler.name} ({m.entry.handler.place}): {m.reason}" for m in near[:3]],
+            (*self.reasons, *reasons[:3]),
+            f"give the table {table.name!r} as handlers=, or tq.install it" if table else "",
         )
 
 
