@@ -233,6 +233,7 @@ def test_a_run_as_data_survives_json() -> None:
         "operands": ["Twice f32[2,3]"],
         "count": 2,
         "handler": None,
+        "place": None,
         "bytes": 48,
         "dense": ["Twice"],
         "reasons": [],
@@ -241,12 +242,25 @@ def test_a_run_as_data_survives_json() -> None:
         "backward": "",
         "where": f"{__file__}:{MODEL + 3}",
     }
+    assert (found["lines"][0]["handler"], found["lines"][0]["place"]) == ("negate", at(negate))
     assert found["function"] == "model"
     assert found["flow"]["parts"] == [
         {"line": 0, "count": 1}, {"line": 1, "count": 1}, {"line": 2, "count": 2},
     ]  # fmt: skip
     assert (found["handled"], found["materialized"], found["bytes"]) == (2, 2, 48)
     assert found["missing"] == {"Twice": {"sin": 2}}
+
+
+def test_a_folder_of_any_name_is_no_part_of_a_handler_s() -> None:
+    found: dict[str, Any] = {"Twice": Twice, "__name__": __name__}
+    text = "def negated(x: Twice, /) -> Twice:\n    return Twice(-x.half)\n"
+    exec(compile(text, "/models/My model (2)/rules.py", "exec", dont_inherit=True), found)
+    table = tq.HandlerTable("t", ops.neg.to(found["negated"]))
+    explained = tq.explain(tq.use_implicit_args(lambda x: -x, handlers=table))(TWO)
+    assert "negated (My model (2)/rules.py:1)" in explained.to_text(180)
+    page = explained._repr_html_()
+    assert "<code>negated</code>" in page
+    assert ">My model (2)/rules.py:1</code>" in page
 
 
 class _Tags(html.parser.HTMLParser):

@@ -53,7 +53,7 @@ class Line:
         primitive: the primitive's name.
         operands: its operands.
         count: how many calls.
-        handler: the handler that ran, with its file and line; None: an operand became dense.
+        handler: the handler that ran; None: an operand became dense.
         nbytes: the bytes that became dense in all calls.
         reasons: why they did, or which handlers declined before the one that ran.
         where: the user's file and line; None: the call is in no line of the user's.
@@ -61,6 +61,7 @@ class Line:
         arguments: the arguments that those arrays are, or were computed from, as far as known.
         remedy: what to do where no handler of the primitive could do better.
         backward: where the call is in the backward pass of a derivative: of what.
+        place: the file and line of the handler that ran; empty where none did.
     """
 
     primitive: str
@@ -74,6 +75,7 @@ class Line:
     arguments: tuple[str, ...] = ()
     remedy: str = ""
     backward: str = ""
+    place: str = ""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -101,7 +103,8 @@ class Line:
         return f"{self.primitive}({', '.join(map(str, self.operands))})"
 
     def __str__(self) -> str:
-        outcome = self.handler or f"became dense ({human_bytes(self.nbytes)})"
+        dense = f"became dense ({human_bytes(self.nbytes)})"
+        outcome = dense if self.handler is None else f"{self.handler} ({self.place})"
         return f"{self.count} x {self.call}: {outcome}, at {self.where or NOWHERE}"
 
 
@@ -255,6 +258,7 @@ class Explanation:
                     "operands": [str(operand) for operand in line.operands],
                     "count": line.count,
                     "handler": line.handler,
+                    "place": line.place or None,
                     "bytes": line.nbytes,
                     "dense": [cls.__name__ for cls in line.dense],
                     "reasons": list(line.reasons),
@@ -312,15 +316,16 @@ class Explanation:
         return html_table(head, rows, numbers=(0, 2)) if rows else ""
 
     def _handler_table(self) -> str:
-        primitives: dict[str, Counter[str]] = {}
+        primitives: dict[tuple[str, str], Counter[str]] = {}
         for line in self.lines:
             if line.handler is not None:
-                primitives.setdefault(line.handler, Counter())[line.primitive] += line.count
+                counts = primitives.setdefault((line.handler, line.place), Counter())
+                counts[line.primitive] += line.count
         rows = [
             row(
                 "",
                 cell(str(sum(counts.values())), counts="calls"),
-                cell(_handler_html(handler)),
+                cell(_handler_html(*handler)),
                 cell(code(_counted(counts))),
             )
             for handler, counts in primitives.items()
@@ -382,7 +387,7 @@ def _outcome(line: Line, width: int) -> str:
     """What ran, with its place in at most `width` characters."""
     if line.handler is None:
         return f"DENSE, {human_bytes(line.nbytes)}"
-    return _PLACE.sub(lambda found: short_place(found[0], width), line.handler)
+    return f"{line.handler} ({short_place(line.place, width)})"
 
 
 def _shortened(notes: Iterable[str]) -> list[str]:
@@ -391,7 +396,9 @@ def _shortened(notes: Iterable[str]) -> list[str]:
 
 # --- lines ---------------------------------------------------------------------------------------
 
-_Key: TypeAlias = tuple[str, tuple[Operand, ...], str | None, tuple[str, ...], str | None, str]
+_Key: TypeAlias = tuple[
+    str, tuple[Operand, ...], tuple[str, str] | None, tuple[str, ...], str | None, str
+]
 
 
 def _key(event: Application | Materialization) -> _Key:
@@ -403,7 +410,7 @@ def _key(event: Application | Materialization) -> _Key:
         transposed = event.transposed if isinstance(event, Materialization) else None
         backward = f"in the transpose of {transposed}" if transposed else "in the backward pass"
     if isinstance(event, Application):
-        ran = f"{event.handler} ({event.place})"
+        ran = event.handler, str(event.place)
         return event.primitive, event.operands, ran, event.declined, where, backward
     return event.primitive, event.operands, None, event.reasons, where, backward
 
@@ -416,7 +423,7 @@ def _line(key: _Key, events: Sequence[Application | Materialization]) -> Line:
         primitive,
         operands,
         len(events),
-        ran,
+        None if ran is None else ran[0],
         sum(event.nbytes or 0 for event in dense),
         reasons,
         where,
@@ -424,6 +431,7 @@ def _line(key: _Key, events: Sequence[Application | Materialization]) -> Line:
         tuple(dict.fromkeys(map(str, arguments))),
         next((event.remedy for event in dense if event.remedy), ""),
         backward,
+        "" if ran is None else ran[1],
     )
 
 
@@ -489,12 +497,11 @@ def _outcome_html(line: Line, count: int) -> str:
     if line.handler is None:
         together = " in all" if line.count > count else ""
         return f'<span class="outcome">became dense, {human_bytes(line.nbytes)}{together}</span>'
-    return _handler_html(line.handler)
+    return _handler_html(line.handler, line.place)
 
 
-def _handler_html(handler: str) -> str:
-    name, _, place = handler.removesuffix(")").rpartition(" (")
-    return f"{code(name)} {code(short_place(place), kind='muted', title=place)}"
+def _handler_html(handler: str, place: str) -> str:
+    return f"{code(handler)} {code(short_place(place), kind='muted', title=place)}"
 
 
 def _where_html(line: Line) -> str:
