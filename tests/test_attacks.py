@@ -142,6 +142,48 @@ def test_a_handler_that_defers_inside_a_transformation_is_named() -> None:
         tq.use_implicit_args(lambda b, y: b * y, handlers=table)(Box(jnp.ones(3)), jnp.ones(3))
 
 
+def test_a_handler_may_apply_its_primitive_to_the_same_fields_with_other_auxiliary_data() -> None:
+    def neg(scaled: Scaled, /) -> Array:
+        if scaled.s == 1:
+            return -scaled.x
+        result: Array = -Scaled(scaled.x, 1) * scaled.s
+        return result
+
+    table = tq.HandlerTable("other", ops.neg.to(neg))
+    got = tq.use_implicit_args(lambda x: -x, handlers=table)(Scaled(jnp.arange(3.0), 4))
+    assert got.tolist() == [0.0, -4.0, -8.0]
+
+
+class Power(tq.ImplicitArray):
+    """A power of a matrix, made of the one before."""
+
+    base: Float[tq.ArrayValue, "n n"]
+    exponent: int = tq.aux_field()
+
+    def materialize(self) -> Array:
+        if self.exponent == 0:
+            return jnp.eye(self.base.shape[0])
+        return self.base @ tq.materialize(Power(self.base, self.exponent - 1))
+
+
+class Hadamard(tq.ImplicitArray):
+    """A matrix without fields, made of the one of half its size."""
+
+    def materialize(self) -> Array:
+        half = self.shape[0] // 2
+        if half == 0:
+            return jnp.ones((1, 1), self.dtype)
+        h = tq.materialize(Hadamard(shape=(half, half), dtype=self.dtype))
+        return jnp.block([[h, h], [h, -h]])
+
+
+def test_materialize_may_make_dense_what_differs_by_auxiliary_data_or_by_shape() -> None:
+    power = Power(jnp.array([[1.0, 1.0], [0.0, 1.0]]), 3)
+    assert tq.materialize(power).tolist() == [[1.0, 3.0], [0.0, 1.0]]
+    h = tq.materialize(Hadamard(shape=(4, 4), dtype=jnp.float32))
+    assert (h @ h.T).tolist() == (4 * jnp.eye(4)).tolist()
+
+
 def test_a_recursion_of_the_user_s_own_in_a_handler_stays_what_it_is() -> None:
     def endless(depth: int) -> int:
         return endless(depth + 1) + 1

@@ -24,7 +24,9 @@ from typedqax._recording import Application, kept_record, put_inside
 from typedqax._rule import Entry
 from typedqax._signature import Operand
 from typedqax._value import (
+    EXTENT,
     ImplicitValue,
+    auxiliary_data,
     child_values,
     field_names,
     is_value,
@@ -550,22 +552,23 @@ def materialize_once(value: ImplicitValue) -> Any:
     Raises:
         ContractError: it computes with the array itself, which would have to become dense for that.
     """
-    running, children = _materializing.stack, child_values(value)
-    for other, its in running:
-        if other is type(value) and _same_values(children, its):
-            raise _computes_with_itself(value)
-    running.append((type(value), children))
+    running = _materializing.stack
+    if any(_same_array(value, other) for other in running):
+        raise _computes_with_itself(value)
+    running.append(value)
     try:
         return value.materialize()  # type: ignore[attr-defined]  # of ImplicitArray, abstract here
     finally:
         running.pop()
 
 
-Fields: TypeAlias = tuple[tuple[str, Any], ...]
-
-
-def _same_values(left: Fields, right: Fields) -> bool:
-    return all(a is b for (_, a), (_, b) in zip(left, right, strict=True))
+def _same_array(left: ImplicitValue, right: ImplicitValue) -> bool:
+    """Whether both are of one class, with the very same fields, auxiliary data and shape."""
+    if type(left) is not type(right) or auxiliary_data(left) != auxiliary_data(right):
+        return False
+    extents = [getattr(each.__dict__.get(EXTENT), "shape", None) for each in (left, right)]
+    fields = zip(child_values(left), child_values(right), strict=True)
+    return extents[0] == extents[1] and all(a is b for (_, a), (_, b) in fields)
 
 
 def _computes_with_itself(value: ImplicitValue) -> ContractError:
@@ -578,10 +581,10 @@ def _computes_with_itself(value: ImplicitValue) -> ContractError:
 
 
 class _Materializing(threading.local):
-    """The arrays that are being made dense in this thread: their classes and fields."""
+    """The arrays that are being made dense in this thread."""
 
     def __init__(self) -> None:
-        self.stack: list[tuple[type, Fields]] = []
+        self.stack: list[ImplicitValue] = []
 
 
 _materializing = _Materializing()
@@ -760,8 +763,9 @@ class Call:
         frame = running_handler()
         if frame is None or frame.entry is not candidate.entry or frame.call.params != self.params:
             return
-        own, again = jax.tree.leaves(frame.call.values), jax.tree.leaves(self.values)
-        if len(own) == len(again) and all(a is b for a, b in zip(own, again, strict=True)):
+        own, tree = jax.tree.flatten(list(frame.call.values))
+        again, other_tree = jax.tree.flatten(list(self.values))
+        if tree == other_tree and all(a is b for a, b in zip(own, again, strict=True)):
             raise self._endless(candidate)
 
     def _endless(self, candidate: Candidate) -> ContractError:
