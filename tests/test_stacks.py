@@ -92,6 +92,14 @@ def test_batch_axes_are_those_of_the_leaves(kind: str, name: str) -> None:
     assert_same(dense(got), f(dense(value)))
 
 
+def test_one_that_is_taken_whole_at_each_of_many_places_stays_implicit() -> None:
+    f: Any = lambda v: jax.vmap(lambda i: lax.dynamic_slice(v, (i, 0), (3, 4)))(jnp.arange(2))
+    one = low_rank()
+    with tq.materialization("error"):
+        got = use(f, None)(one)
+    assert_same(dense(got), f(dense(one)))
+
+
 def test_the_batch_axes_of_two_are_exchanged() -> None:
     value = STACKS["two batch axes"]
     with tq.materialization("error"):

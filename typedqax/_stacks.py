@@ -203,7 +203,8 @@ def _gather(stack: Stack, beside: Sequence[Any], params: Params) -> LeafCall | N
     # An axis that is taken whole begins at zero, whatever its index says.
     columns = [place for place, axis in enumerate(numbers.start_index_map) if axis < rank]
     if len(columns) < len(numbers.start_index_map):
-        indices = jax.numpy.stack([indices[..., column] for column in columns], axis=-1)
+        kept_columns = [indices[..., column : column + 1] for column in columns]
+        indices = jax.numpy.concatenate([indices[..., :0], *kept_columns], axis=-1)
     index_map = tuple([numbers.start_index_map[column] for column in columns])
 
     def on_leaf(event: tuple[int, ...]) -> tuple[Sequence[Any], Params]:
