@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import os
 import subprocess
 import sys
@@ -604,6 +605,15 @@ def test_checks_nest() -> None:
     with tq.checks(False):
         with tq.checks(True), pytest.raises(tq.ContractError):
             LoraMatrix(f32(3, 4), f32(5, 2), f32(4, 2))
+        LoraMatrix(f32(3, 4), f32(5, 2), f32(4, 2))
+
+
+def test_a_block_that_ends_in_another_context_says_so() -> None:
+    block, context = tq.checks(False), contextvars.copy_context()
+    context.run(block.__enter__)
+    with pytest.raises(tq.UsageError, match="another thread or context than it began in"):
+        block.__exit__(None, None, None)
+    with pytest.raises(tq.ContractError):
         LoraMatrix(f32(3, 4), f32(5, 2), f32(4, 2))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
+import functools
 import inspect
 import re
 import threading
@@ -511,6 +513,66 @@ def test_each_thread_has_its_own_policy() -> None:
             pool.submit(caught_by, lambda: transformed(jnp.sin)(Loud(SAME))).result()
         )
     assert seen == {"here": 1, "there": 1}
+
+
+def test_a_thread_that_is_given_the_context_of_a_block_is_not_in_the_block() -> None:
+    """Else it would use there what JAX compiled without a word, and refuse to compile it."""
+    f = transformed(jnp.sin)
+    compiled = jax.jit(f)
+    with tq.materialization("allow"):
+        compiled(Loud(SAME))
+
+    async def both() -> list[int]:
+        with tq.materialization("error"):
+            return [
+                len(await asyncio.to_thread(caught_by, functools.partial(g, Loud(SAME))))
+                for g in (f, jax.jit(lambda x: f(x) + 1))
+            ]
+
+    assert asyncio.run(both()) == [1, 1]
+
+
+def test_what_another_coroutine_compiled_meanwhile_does_not_pass_unseen() -> None:
+    compiled = jax.jit(transformed(jnp.cos))
+    began, refused = asyncio.Event(), []
+
+    async def attempt() -> None:
+        try:
+            compiled(Loud(SAME))
+        except tq.MaterializationError:
+            refused.append(asyncio.current_task().get_name())  # type: ignore[union-attr]  # there is one
+
+    async def forbids() -> None:
+        with tq.materialization("error"):
+            began.set()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            await attempt()
+
+    async def meanwhile() -> None:
+        await began.wait()
+        await attempt()
+
+    async def both() -> None:
+        await asyncio.gather(
+            asyncio.create_task(forbids(), name="forbids"),
+            asyncio.create_task(meanwhile(), name="meanwhile"),
+        )
+
+    asyncio.run(both())
+    assert "forbids" in refused
+
+
+def test_a_block_that_ends_in_another_thread_says_so() -> None:
+    policy = tq.materialization("error")
+
+    def other() -> None:
+        with pytest.raises(tq.UsageError, match="ends in another thread than it began in"):
+            policy.__exit__(None, None, None)
+
+    with policy, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        pool.submit(other).result()
+    assert len(caught_by(lambda: transformed(jnp.sin)(Loud(SAME)))) == 1
 
 
 # --- classes that must not become dense -----------------------------------------------------------

@@ -100,7 +100,14 @@ class checks(ContextDecorator):  # noqa: N801  # used as a verb: with checks(Fal
         _enabled.set(self._wanted)
 
     def __exit__(self, *exc_info: object) -> None:
-        *outer, enabled = _before.get()  # of this thread: the object serves all calls at once
+        before = _before.get()  # of this thread: the object serves all calls at once
+        if not before:
+            raise UsageError(
+                f"checks({self._wanted}): this block ends in another thread or context than it "
+                f"began in, where it stays in force. A generator that rests inside such a block "
+                f"has to be closed where it was started."
+            )
+        *outer, enabled = before
         _before.set(tuple(outer))
         _enabled.set(enabled)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import threading
 import warnings
 import weakref
 from collections.abc import Iterable, Sequence
 from contextlib import ContextDecorator
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol, TypeAlias, get_args
 
@@ -185,7 +185,13 @@ class _Block:
         return nbytes is None or nbytes > self.larger_than
 
 
-_policies: ContextVar[tuple[_Block, ...]] = ContextVar("typedqax_materialization", default=())
+class _InForce(threading.local):
+    """The blocks that a thread is in, the innermost last; JAX keeps its caches' key by thread."""
+
+    blocks: tuple[_Block, ...] = ()
+
+
+_in_force = _InForce()
 
 
 class materialization(ContextDecorator):  # noqa: N801  # used as a verb: with materialization(...)
@@ -194,7 +200,8 @@ class materialization(ContextDecorator):  # noqa: N801  # used as a verb: with m
     `"warn"` says so with a `MaterializationWarning`, `"allow"` is silent, `"error"` raises a
     `MaterializationError` while the function is traced. The innermost block that applies decides.
     Without `with`, and not used as a decorator, it does nothing: `python -m typedqax check` finds
-    such a line. Threads have blocks of their own.
+    such a line. Threads have blocks of their own; as with JAX's own contexts, what else the thread
+    does while a coroutine awaits, or a generator rests, inside a block is in the block too.
     A class that was defined with `materialization="error"`, because its dense form loses meaning,
     becomes dense only in a block that names it.
 
@@ -247,13 +254,19 @@ class materialization(ContextDecorator):  # noqa: N801  # used as a verb: with m
         self._block = _Block(policy, classes, primitives_named(allow), larger_than)
 
     def __enter__(self) -> None:
-        _put_in_force((*_policies.get(), self._block))
+        _put_in_force((*_in_force.blocks, self._block))
 
     def __exit__(self, *exc_info: object) -> None:
         # Nothing is kept in the object: it is one for all calls of a function that it decorates,
         # and those may overlap, in threads.
-        blocks = _policies.get()
-        last = max(i for i, block in enumerate(blocks) if block is self._block)
+        blocks = _in_force.blocks
+        last = max((i for i, block in enumerate(blocks) if block is self._block), default=None)
+        if last is None:
+            raise UsageError(
+                f"materialization({self._block.policy!r}): this block ends in another thread than "
+                f"it began in, where it stays in force. A generator that rests inside such a block "
+                f"has to be closed by the thread that started it."
+            )
         _put_in_force(blocks[:last] + blocks[last + 1 :])
 
 
@@ -308,7 +321,7 @@ def _refuse_unknown(names: Sequence[str]) -> None:
 
 
 def _put_in_force(blocks: tuple[_Block, ...]) -> None:
-    _policies.set(blocks)
+    _in_force.blocks = blocks
     # What was compiled without a word under one policy might have had to be refused under another.
     # To say or not to say is no reason to compile again.
     refusing = any(block.policy == "error" for block in blocks)
@@ -326,7 +339,7 @@ def _number_of(key: object) -> int:
 
 def policy_key() -> object:
     """What a cache of traced programs must remember of the policies in force."""
-    return _policies.get()
+    return _in_force.blocks
 
 
 def own_policy(cls: type) -> Policy:
@@ -338,7 +351,7 @@ def own_policy(cls: type) -> Policy:
 def policy_for(cls: type, primitive: str, nbytes: int | None) -> Policy:
     """What is to happen when an instance of `cls` becomes dense for `primitive`."""
     own = own_policy(cls)
-    for block in reversed(_policies.get()):
+    for block in reversed(_in_force.blocks):
         if block.applies(cls, primitive, nbytes):
             if block.classes or block.policy == "error":
                 return block.policy
