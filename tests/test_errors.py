@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -310,6 +312,17 @@ TEXTS: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize(("provoke", "text"), TEXTS.values(), ids=TEXTS.keys())
 def test_what_is_wrong_is_said(provoke: Callable[[], Any], text: str) -> None:
     assert text_of(provoke) == text
+
+
+@pytest.mark.parametrize("name", PROVOKED)
+@pytest.mark.parametrize("send", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])
+def test_errors_can_be_copied_and_sent_to_other_processes(name: str, send: Any) -> None:
+    provoke, kind = PROVOKED[name]
+    with pytest.raises(kind) as caught:
+        provoke()
+    error = caught.value
+    sent = send(error)
+    assert (type(sent), str(sent), vars(sent)) == (type(error), str(error), vars(error))
 
 
 def test_a_failing_materialize_is_named_with_its_place_and_is_the_cause() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 # No text is longer: an error must fit on a screen, whatever the operands are.
 _LONGEST = 3_900
@@ -34,7 +35,19 @@ def _shortened(text: str, longest: int) -> str:
 
 
 class TypedQaxError(Exception):
-    """The base of all errors that typedqax raises."""
+    """The base of all errors that typedqax raises; other processes can be sent them."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(
+    cls: type[TypedQaxError], args: tuple[Any, ...], state: dict[str, Any]
+) -> TypedQaxError:
+    """An error that was pickled or copied, whatever facts its class takes."""
+    error = cls.__new__(cls, *args)
+    error.__dict__.update(state)
+    return error
 
 
 @dataclass(frozen=True, slots=True)
