@@ -408,6 +408,33 @@ def varying_axes(aval: Any) -> frozenset[Any]:
     return frozenset(getattr(kinds, "varying", None) or ())
 
 
+def varying_as(aval: Any, tree: Any) -> Any:
+    """`aval` of what is made of the leaves of `tree`: it differs over the mesh axes they do."""
+    if not _config._check_vma.value:
+        return aval
+    kinds = [kind for kind in map(jax.typeof, jax.tree.leaves(tree)) if varying_axes(kind)]
+    if not kinds:
+        return aval
+    mesh, axes = kinds[0].sharding.mesh, frozenset[Any]().union(*map(varying_axes, kinds))
+    return aval.update(sharding=_unsplit(mesh, aval.shape), manual_axis_type=_vary_over(axes))
+
+
+def of_shape(aval: Any, shape: tuple[Any, ...]) -> Any:
+    """`aval` with another shape; it differs over the same axes of a mesh."""
+    varies = bool(varying_axes(aval))
+    return aval.update(
+        shape=shape, sharding=_unsplit(aval.sharding.mesh, shape) if varies else None
+    )
+
+
+def _unsplit(mesh: Any, shape: tuple[Any, ...]) -> Any:
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*[None] * len(shape)))
+
+
+def _vary_over(axes: frozenset[Any]) -> Any:
+    return type(_core.empty_mat)(varying=axes)
+
+
 # Before JAX 0.10.2 it has another name.
 _vary_alike: Callable[..., Sequence[Any]] = getattr(
     _core,

@@ -182,7 +182,7 @@ class ImplicitTracer(_jax.AnyTracer):
     def __init__(
         self, trace: ImplicitTrace, value: ImplicitValue, argument: Argument | None = None
     ) -> None:
-        super().__init__(trace, aval_of(value))
+        super().__init__(trace, _jax.varying_as(aval_of(value), value))
         self.value = value
         self.argument = argument
 

@@ -174,6 +174,24 @@ def test_a_shard_that_becomes_dense_meets_what_is_the_same_everywhere() -> None:
         assert_agrees(shards(f, P("i"), P("i")), LAYERS)
 
 
+INSIDE: dict[str, Any] = {
+    "grad": jax.grad(lambda w: jnp.sum(w**2)),
+    "vjp": lambda w: jax.vjp(jnp.sin, w)[1](w)[0],
+    "scan": lambda w: lax.scan(lambda c, x: (c, x * TWO), TWO, w)[1],
+}
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_what_is_transformed_inside_is_that_of_each_shard(name: str) -> None:
+    """Not, for a gradient, the sum over all shards: an implicit shard differs over the mesh."""
+    assert_agrees(shards(INSIDE[name], P("i"), P("i")), LAYERS, way="jit")
+
+
+def test_a_gradient_is_taken_through_shards_of_an_implicit_array() -> None:
+    f = shards(jnp.sin, P("i"), P("i"))
+    assert_agrees(jax.grad(lambda w: jnp.sum(f(w))), LAYERS, way="jit")
+
+
 def test_shards_from_outside_take_leaves() -> None:
     def outside(f: Any) -> Any:
         return shards(f, (P("i"), P("i")), P("i"))

@@ -70,11 +70,11 @@ def stack_of(run: Run, slot: Slot, length: int) -> Slot | None:
 
 
 def _without_first_axis(aval: Any) -> Any:
-    return aval.update(shape=aval.shape[1:], sharding=None)
+    return _jax.of_shape(aval, aval.shape[1:])
 
 
 def _with_first_axis(aval: Any, length: int) -> Any:
-    return aval.update(shape=(length, *aval.shape), sharding=None)
+    return _jax.of_shape(aval, (length, *aval.shape))
 
 
 # --- one number everywhere -----------------------------------------------------------------------
