@@ -1130,7 +1130,7 @@ def test_default_handler_gives_a_list_where_the_primitive_has_several_results() 
 
 
 def test_default_handler_wants_a_primitive_first() -> None:
-    with pytest.raises(TypeError, match=r"a primitive or an op as its first argument, not str"):
+    with pytest.raises(TypeError, match=r"a primitive or an op as its first argument, not 'neg'"):
         tq.default_handler("neg", SAME)  # type: ignore[call-overload]  # that is the mistake
 
 
