@@ -283,6 +283,9 @@ def test_examples_of_another_class_are_refused() -> None:
         check_handlers(Twice, [arrays.Eye(3)])
     with pytest.raises(ValueError, match="there are no examples"):
         check_handlers(Twice, [])
+    one: Any = twice(3)
+    with pytest.raises(TypeError, match=r"examples is a list of arrays, not an array: check_"):
+        check_handlers(Twice, one)
 
 
 # --- planted bugs --------------------------------------------------------------------------------

@@ -104,6 +104,11 @@ def check_handlers(
         >>> check_handlers(Eye, [Eye(3)], handlers=EYE).calls > 0
         True
     """
+    if is_value(examples):  # its rows would be taken for them
+        raise UsageError(
+            f"check_handlers({cls.__name__}, ...): examples is a list of arrays, not an array: "
+            f"check_handlers({cls.__name__}, [example])."
+        )
     instances = list(examples)
     for instance in instances:
         if not isinstance(instance, cls):
