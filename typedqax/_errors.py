@@ -37,7 +37,7 @@ def _shortened(text: str, longest: int) -> str:
 class TypedQaxError(Exception):
     """The base of all errors that typedqax raises; other processes can be sent them."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _restored, (type(self), self.args, self.__dict__)
 
 
