@@ -403,7 +403,7 @@ def dtype_name(dtype: Any) -> str:
 
 
 def varying_axes(aval: Any) -> frozenset[Any]:
-    """The mesh axes of a `shard_map` over which an array differs (`mat` from JAX 0.10 on)."""
+    """The mesh axes of a `shard_map` over which an array differs (none for a ref)."""
     kinds = getattr(aval, "mat", None)
     return frozenset(getattr(kinds, "varying", None) or ())
 
@@ -435,7 +435,7 @@ def _vary_over(axes: frozenset[Any]) -> Any:
     return type(_core.empty_mat)(varying=axes)
 
 
-# Before JAX 0.10.2 it has another name.
+# Before JAX 0.10.1 it has another name.
 _vary_alike: Callable[..., Sequence[Any]] = getattr(
     _core,
     "auto_insert_reshard" if hasattr(_core, "auto_insert_reshard") else "standard_insert_pvary",

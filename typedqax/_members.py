@@ -84,7 +84,7 @@ else:
                 return functools.partial(_lifted, self)
             if enclosing_trace() is not None:
                 return functools.partial(densify_for, self, "an inner function")
-            # Before JAX 0.10.2, None would be called.
+            # JAX 0.10.0 would call None.
             raise AttributeError(f"{type(self).__name__} is outside use_implicit_args.")
 
         @property
