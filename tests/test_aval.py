@@ -303,15 +303,53 @@ def test_a_tree_of_axes_has_no_shape_and_says_so() -> None:
         _ = axes.shape
 
 
-def test_materialize_that_gives_no_array_is_named() -> None:
+@pytest.mark.parametrize(
+    ("given", "shown", "advice"),
+    [
+        pytest.param(
+            None,
+            "None",
+            "It has to return the dense array that it stands for: a `return` is missing.",
+            id="nothing",
+        ),
+        pytest.param(
+            [jnp.ones(2)],
+            "a list of 1",
+            "It has to return one array, the dense one that it stands for.",
+            id="a list",
+        ),
+        pytest.param(
+            3.0, "3.0", "It has to return one array, the dense one that it stands for.", id="number"
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param(lambda cls: cls(jnp.ones(2)).shape, id="shape"),
+        pytest.param(lambda cls: tq.materialize(cls(jnp.ones(2))), id="materialize"),
+        pytest.param(
+            lambda cls: tq.materialize(cls(jnp.ones(2), shape=(2,), dtype=jnp.float32)),
+            id="shape and dtype given",
+        ),
+        pytest.param(lambda cls: transformed(jnp.tanh)(cls(jnp.ones(2))), id="transform"),
+    ],
+)
+def test_materialize_that_gives_no_array_is_named_with_its_place(
+    use: Callable[[Any], Any], given: Any, shown: str, advice: str
+) -> None:
     class Wrong(tq.ImplicitArray):
         x: tq.ArrayValue
 
-        def materialize(self) -> Array:
-            return [self.x]  # type: ignore[return-value]  # that is the mistake
+        def materialize(self) -> Any:
+            return given
 
-    with pytest.raises(tq.UninitializedAval, match=r"materialize\(\) gave list, not an array"):
-        _ = Wrong(jnp.ones(2)).shape
+    line = Wrong.materialize.__code__.co_firstlineno
+    with pytest.raises(tq.ContractError) as caught:
+        use(Wrong)
+    assert str(caught.value) == (
+        f"Wrong.materialize ({__file__}:{line}) gave {shown}; an array is due.\n  {advice}"
+    )
 
 
 # --- batch axes -----------------------------------------------------------------------------------

@@ -232,9 +232,10 @@ def test_materialize_is_checked_against_its_annotation() -> None:
     with pytest.raises(tq.ContractError) as caught:
         tq.materialize(Forgets(f32(3, 2), f32(4, 2)))
     text = str(caught.value)
+    place = f"{__file__}:{Forgets.materialize.__code__.co_firstlineno}"
     assert text.startswith(
-        'Forgets.materialize gave Array f32[4,3], annotated Float[Array, "m n"], which here is '
-        "[3,4]."
+        f"Forgets.materialize ({place}) gave Array f32[4,3], "
+        'annotated Float[Array, "m n"], which here is [3,4].'
     )
     assert 'm = 3  from a: Float[Array, "m r"], axis 0 of Array f32[3,2]' in text
     assert 'n = 4  from b: Float[Array, "n r"], axis 0 of Array f32[4,2]' in text
@@ -249,11 +250,11 @@ def test_materialize_is_checked_against_the_given_shape_and_dtype() -> None:
 
     for value in (Lies(f32(3), shape=(4,)), Lies(f32(3), dtype=jnp.int8)):
         with pytest.raises(
-            tq.ContractError, match=r"^Lies\.materialize gave Array f32\[3\], but this Lies "
+            tq.ContractError, match=r"^Lies\.materialize \(.*\) gave Array f32\[3\], but this Lies "
         ):
             tq.materialize(value)
         with pytest.raises(
-            tq.ContractError, match=r"^Lies\.materialize gave Array f32\[3\], but this Lies "
+            tq.ContractError, match=r"^Lies\.materialize \(.*\) gave Array f32\[3\], but this Lies "
         ):
             tq.use_implicit_args(jnp.sin)(value)
 

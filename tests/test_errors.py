@@ -302,7 +302,8 @@ TEXTS: dict[str, tuple[Callable[[], Any], str]] = {
     "itself": (
         lambda: Itself(ROWS, shape=(3, 2), dtype=jnp.float32).materialize(),
         (
-            "Itself.materialize computes with the Itself itself, which has to become dense for "
+            f"Itself.materialize ({__file__}:{Itself.materialize.__code__.co_firstlineno}) "
+            "computes with the Itself itself, which has to become dense for "
             "that, and so for ever.\n  Compute with its fields."
         ),
     ),

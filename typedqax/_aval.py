@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from typedqax import _jax
-from typedqax._errors import ShapeError, UninitializedAval
+from typedqax._errors import ContractError, ShapeError, UninitializedAval, shown_result
 from typedqax._fields import FieldLayout, field_layouts
 from typedqax._signature import Dense, Operand
 from typedqax._value import (
@@ -22,6 +22,7 @@ from typedqax._value import (
     is_value,
     with_children,
 )
+from typedqax._written import method_place
 
 _REMEMBERED = 4096
 """How many shapes and dtypes a class remembers; more than a program has, and bounded."""
@@ -260,6 +261,7 @@ def derive(value: ImplicitValue) -> Derived:
     Raises:
         UninitializedAval: none of these ways tells.
         ShapeError: a field has fewer axes than its annotation names.
+        ContractError: `materialize()` gives no array.
     """
     shape, dtype = given_shape(value), given_dtype(value)
     if shape is not None and dtype is not None:
@@ -379,15 +381,14 @@ def _evaluate(value: ImplicitValue, shadows: dict[str, Any], key: Any) -> Derive
                 shadow.__dict__[EXTENT] = jax.ShapeDtypeStruct(extent, found["dtype"])
         if len(found) < 2:
             dense = shadow._materialize_under_trace()
-            if not is_array_like(dense):
-                raise TypeError(f"materialize() gave {type(dense).__name__}, not an array")
+            refuse_no_array(cls, dense)
             found.setdefault("shape", dense.shape)
             found.setdefault("dtype", dense.dtype)
 
     _active.keys.add(key)
     try:
         jax.eval_shape(run, shadows)
-    except (UninitializedAval, ShapeError):
+    except (UninitializedAval, ShapeError, ContractError):
         raise
     except Exception as error:
         for name, child in child_values(value):
@@ -402,6 +403,28 @@ def _evaluate(value: ImplicitValue, shadows: dict[str, Any], key: Any) -> Derive
     finally:
         _active.keys.discard(key)
     return Derived(tuple(found["shape"]), _as_dtype(found["dtype"]))
+
+
+def materialize_of(cls: type) -> str:
+    """The class's `materialize`, as an error names it: with its file and line."""
+    place = method_place(cls, "materialize")
+    return f"{cls.__name__}.materialize" + ("" if place is None else f" ({place})")
+
+
+def refuse_no_array(cls: type, given: object) -> None:
+    """Refuse what `materialize` gave, if that is no array.
+
+    Raises:
+        ContractError: it is none.
+    """
+    if is_array_like(given):
+        return
+    advice = "It has to return one array, the dense one that it stands for."
+    if given is None:
+        advice = "It has to return the dense array that it stands for: a `return` is missing."
+    raise ContractError(
+        materialize_of(cls), f"gave {shown_result(given)}; an array is due.", advice=advice
+    )
 
 
 def _overridden(value: ImplicitValue, name: str) -> Any:

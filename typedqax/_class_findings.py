@@ -30,7 +30,7 @@ from typedqax._polynomial import Polynomial, Size
 from typedqax._relations import inhabited
 from typedqax._signature import ArrayPattern, Dense, Operand, Parameter, Signature
 from typedqax._value import ImplicitValue, field_names
-from typedqax._written import WrittenClass
+from typedqax._written import WrittenClass, method_place
 
 
 def class_findings(cls: type[ImplicitValue]) -> Iterator[Finding]:
@@ -115,10 +115,7 @@ class _Fields:
         """What is wrong with `materialize`, given operands that fit the fields."""
         cls, parameters = self.cls, self.parameters
         function = inspect.getattr_static(cls, "materialize")
-        code = getattr(inspect.unwrap(function), "__code__", None)
-        place = WrittenClass.of(cls).place()
-        if code is not None:
-            place = Place(code.co_filename, code.co_firstlineno)
+        place = method_place(cls, "materialize") or WrittenClass.of(cls).place()
         name = f"`{cls.__qualname__}.materialize`"
         wanted = _required(function)
         if wanted:

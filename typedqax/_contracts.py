@@ -33,11 +33,13 @@ from typedqax._aval import (
     describe,
     fields_key,
     is_array_like,
+    materialize_of,
+    refuse_no_array,
 )
 from typedqax._declined import Declined
 from typedqax._dispatch import Candidate
 from typedqax._dtypes import ANY_DTYPE
-from typedqax._errors import ContractError, UsageError, shown_argument
+from typedqax._errors import ContractError, UsageError, shown_argument, shown_result
 from typedqax._fields import field_layouts
 from typedqax._handler import Handler
 from typedqax._hints import UnresolvedHintError, type_hints
@@ -316,16 +318,14 @@ def check_materialized(value: ImplicitValue, dense: Any) -> None:
     Raises:
         ContractError: it differs.
     """
+    refuse_no_array(type(value), dense)
     if not _enabled.get():
         return
-    name = f"{type(value).__name__}.materialize"
-    if not is_array_like(dense):
-        raise ContractError(name, f"gave {_shown(dense)}; an array is due.")
     aval, got = aval_of(value), describe(dense)
     expected = Operand(Dense, _jax.dtype_name(aval.dtype), tuple(aval.shape))
     if (got.dtype, got.shape) != (expected.dtype, expected.shape):
         raise ContractError(
-            name,
+            materialize_of(type(value)),
             f"gave {got}, but this {type(value).__name__} is {expected}.",
             advice="The shape and dtype given, or computed, have to be those of materialize().",
         )
@@ -339,7 +339,7 @@ def check_materialized(value: ImplicitValue, dense: Any) -> None:
     match = _match_fields(type(value), fields, operands)
     if not any(_bears(got, dense, pattern, match.bindings) for pattern in result.items[0]):
         raise ContractError(
-            name,
+            materialize_of(type(value)),
             f"gave {got}, annotated {result.text}{_expected(got, result.items[0], match)}.",
             origins=_origins(match, [n for n, _, _ in fields]),
         )
@@ -353,7 +353,7 @@ def _materialize_result(cls: type[ImplicitValue]) -> ResultPattern | None:
             found = result_patterns(annotation)
         except (UnresolvedHintError, AnnotationError) as error:
             raise ContractError(
-                f"{cls.__name__}.materialize",
+                materialize_of(cls),
                 f"has a return annotation that says no array: {error}.",
             ) from error
         cls._materialize_result = found
@@ -576,13 +576,7 @@ def _check_primitive(
 
 def _shown(value: Any) -> str:
     """A value without its contents."""
-    if is_array_like(value):
-        return str(describe(value))
-    if value is None or isinstance(value, (bool, int, float, complex, str)):
-        return repr(value)[:80]
-    if isinstance(value, (list, tuple)):
-        return f"a {type(value).__name__} of {len(value)}"
-    return f"an object of type {type(value).__name__}"
+    return str(describe(value)) if is_array_like(value) else shown_result(value)
 
 
 def _hint_text(hint: object) -> str:

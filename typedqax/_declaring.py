@@ -88,7 +88,7 @@ def primitive_handler(primitive: One | Sequence[One], precedence: int = 0) -> Ca
 def _refuse_function(primitive: object) -> None:
     """Refuse `@primitive_handler` without parentheses, which is given the function itself."""
     if inspect.isfunction(primitive):
-        place = Place(primitive.__code__.co_filename, primitive.__code__.co_firstlineno)
+        place = Place.of(primitive)
         told = 'the decorator is told what it is for: @primitive_handler("mul")'
         raise SignatureError(primitive.__name__, str(place), [Problem("unknown-primitive", told)])
 

@@ -85,6 +85,15 @@ def shown_argument(value: object) -> str:
     return f"<{type(value).__qualname__}>"
 
 
+def shown_result(value: object) -> str:
+    """What came back that is no array, as an error may show it."""
+    if value is None or isinstance(value, (bool, int, float, complex, str)):
+        return repr(value)[:80]
+    if isinstance(value, (list, tuple)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"an object of type {type(value).__name__}"
+
+
 class SignatureError(TypedQaxError, TypeError):
     """A handler's own signature says something that cannot be dispatched on.
 

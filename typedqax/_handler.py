@@ -221,7 +221,7 @@ def _identity(written: Callable[..., Any]) -> tuple[str, Place, Origin]:
     qualname = getattr(written, "__qualname__", name)
     if name == "__call__":
         name = qualname.split(".")[-2] if "." in qualname else name
-    place = Place(code.co_filename, code.co_firstlineno) if code else Place("<built in>", 0)
+    place = Place.of(written) or Place("<built in>", 0)
     module = getattr(written, "__module__", None) or "__main__"
     return name, place, Origin.of(module, qualname, place, code)
 

@@ -17,6 +17,12 @@ class Place:
     file: str
     line: int
 
+    @classmethod
+    def of(cls, function: object) -> Place | None:
+        """Where a function was written; None where that is not in Python."""
+        code = getattr(function, "__code__", None)
+        return None if code is None else cls(code.co_filename, code.co_firstlineno)
+
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
 

@@ -12,7 +12,15 @@ import numpy as np
 
 from typedqax import _jax
 from typedqax._argument import Argument
-from typedqax._aval import NOT_SLICED, aval_of, batch_axes, batched_fields, describe, look
+from typedqax._aval import (
+    NOT_SLICED,
+    aval_of,
+    batch_axes,
+    batched_fields,
+    describe,
+    look,
+    materialize_of,
+)
 from typedqax._contracts import check_materialized, check_results
 from typedqax._declined import DECLINE
 from typedqax._dispatch import ANY_PRIMITIVE, Candidate, Resolution, Tables, resolve
@@ -574,7 +582,7 @@ def _same_array(left: ImplicitValue, right: ImplicitValue) -> bool:
 def _computes_with_itself(value: ImplicitValue) -> ContractError:
     name = type(value).__name__
     return ContractError(
-        f"{name}.materialize",
+        materialize_of(type(value)),
         f"computes with the {name} itself, which has to become dense for that, and so for ever.",
         advice="Compute with its fields.",
     )

@@ -51,6 +51,11 @@ class WrittenClass:
         return Place(self.file, self.fields.get(field or "", self.line))
 
 
+def method_place(cls: type, name: str) -> Place | None:
+    """Where the method of this name was written that instances of `cls` have."""
+    return Place.of(inspect.unwrap(inspect.getattr_static(cls, name)))
+
+
 def returned(function: object) -> Iterator[tuple[ast.expr, int]]:
     """What a function returns, with its line, as far as its source is there to read."""
     body, first = _body(function)
