@@ -8,6 +8,7 @@ import enum
 import functools
 import inspect
 import pickle
+import traceback
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass
 from pathlib import Path
@@ -103,6 +104,43 @@ def test_fields_can_be_set(cls: type[Any]) -> None:
     value = cls(jnp.ones((2, 3)), jnp.zeros((2, 3)))
     value.x = jnp.full((2, 3), 2.0)
     close(value.materialize(), jnp.full((2, 3), 2.0))
+
+
+class Power(tq.ImplicitArray, materialization="allow"):
+    base: Float[tq.ArrayValue, "n"]
+    exponent: Any = tq.aux_field(default=2)
+
+    def materialize(self) -> Array:
+        return self.base ** int(self.exponent) + 100.0 * (type(self.exponent) is float)
+
+
+def test_auxiliary_data_that_is_assigned_is_another_type_to_jax_as_in_a_new_array() -> None:
+    compiled = jax.jit(lambda power: power.materialize())
+    value = Power(jnp.full(3, 3.0), 2)
+    close(compiled(value), jnp.full(3, 9.0))
+    value.exponent = 2.0  # equal to 2, but of another type
+    close(compiled(value), jnp.full(3, 109.0))
+    assert jax.tree.structure(value) == jax.tree.structure(Power(value.base, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        pytest.param([1], "holds a list, which cannot be hashed", id="unhashable"),
+        pytest.param(np.ones(2), "holds an array", id="array"),
+    ],
+)
+def test_what_is_no_auxiliary_data_is_refused_where_it_is_assigned(
+    given: Any, problem: str
+) -> None:
+    value = Power(jnp.ones(3), 2)
+    with pytest.raises(
+        tq.ContractError, match=f"^Power.exponent is auxiliary data, but {problem}"
+    ) as caught:
+        value.exponent = given
+    assert value.exponent == 2
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert {frame.filename for frame in frames} == {__file__}
 
 
 @both

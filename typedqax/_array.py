@@ -23,6 +23,7 @@ from typedqax._construction import (
     DtypeProperty,
     ShapeProperty,
     SignatureProperty,
+    assign,
     construction,
     initialize,
 )
@@ -227,6 +228,8 @@ class ImplicitArray(ImplicitValue, _Dataclass, ArrayMembers, ABC):
             self, *, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None
         ) -> None:
             initialize(self, shape=shape, dtype=dtype)
+
+        __setattr__ = _jax.api_boundary(assign)
 
         @classmethod
         def _settle_fields(cls) -> FieldNames:

@@ -163,6 +163,21 @@ def _complete(value: Any) -> None:
     check_fields(value)
 
 
+def assign(value: ImplicitValue, name: str, given: object) -> None:
+    """Keep what an attribute is given; of a complete instance, auxiliary data is checked.
+
+    Raises:
+        ContractError: it is no auxiliary data.
+    """
+    cls, state = type(value), value.__dict__
+    if EXACT in state and name in field_names(cls).auxiliary:
+        _check_auxiliary(cls, name, given)
+        state[name] = given
+        state[EXACT] = exactness(cls, [state[each] for each in field_names(cls).auxiliary])
+    else:
+        object.__setattr__(value, name, given)
+
+
 def _check_auxiliary(cls: type, name: str, value: Any) -> None:
     leaves = jax.tree.leaves(value, is_leaf=is_value) if isinstance(value, tuple) else [value]
     held = [
