@@ -73,6 +73,13 @@ def test_repr_of_an_array_whose_shape_is_unknown_says_so() -> None:
     assert repr(Broken(jnp.ones(2))) == "Broken ?(x=f32[2])"
 
 
+def test_the_gradient_of_integers_is_shown_as_float0() -> None:
+    gradient = jax.grad(lambda each: tq.materialize(each).astype(float).sum(), allow_int=True)(
+        Plain(jnp.ones((2, 3), jnp.int8))
+    )
+    assert repr(gradient) == "Plain float0[2,3](inside=float0[2,3])"
+
+
 def test_a_repr_of_the_user_s_own_is_kept() -> None:
     class Own(tq.ImplicitArray):
         x: tq.ArrayValue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import weakref
 from collections.abc import Callable
@@ -417,6 +418,32 @@ def test_an_attribute_that_neither_arrays_nor_the_class_have_is_an_attribute_err
             _ = w.nothing
 
     tq.use_implicit_args(f)(CASES["lora"].both()[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        pytest.param("w", "a changed copy is dataclasses.replace(array, w=...).", id="field"),
+        pytest.param(
+            "alhpa",
+            "and 'alhpa' is none of its fields (w, a, b, alpha).",
+            id="misspelt",
+        ),
+    ],
+)
+def test_what_is_assigned_inside_is_refused_with_what_to_do(name: str, advice: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        transformed(lambda lora: setattr(lora, name, SAME))(CASES["lora"].both()[0])
+    assert str(caught.value) == (
+        f"LoraMatrix.{name} cannot be assigned in a function under use_implicit_args, where an "
+        f"array does not change; {advice}"
+    )
+
+
+def test_a_changed_copy_can_be_made_inside() -> None:
+    value, dense = CASES["lora"].both()
+    replaced = transformed(lambda lora: dataclasses.replace(lora, w=lora.w + 1.0) @ jnp.eye(4))
+    close(tq.materialize(replaced(value)), dense + 1.0)
 
 
 def test_a_value_dependent_branch_on_an_implicit_array_is_decided_when_it_is_concrete() -> None:

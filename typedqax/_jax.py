@@ -359,7 +359,9 @@ def canonical_shape(shape: Sequence[Any]) -> tuple[Any, ...]:
 
 def short_aval(shape: Sequence[Any], dtype: Any) -> str:
     """A shape and dtype as JAX prints them, `f32[3,4]`."""
-    return f"{_dtypes.short_dtype_name(dtype)}[{','.join(map(str, shape))}]"
+    name = dtype_name(dtype)  # JAX takes a float0 for numpy's void
+    short = name if name == "float0" else _dtypes.short_dtype_name(dtype)
+    return f"{short}[{','.join(map(str, shape))}]"
 
 
 def wide_types() -> bool:

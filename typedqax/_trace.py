@@ -217,6 +217,20 @@ class ImplicitTracer(_jax.AnyTracer):
                 return found.__get__(self, type(value)) if hasattr(found, "__get__") else found
         return Tracer.__getattr__(self, name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            object.__setattr__(self, name, value)
+        except AttributeError:
+            cls = type(self.value)
+            fields = (*field_names(cls).children, *field_names(cls).auxiliary)
+            advice = f"a changed copy is dataclasses.replace(array, {name}=...)"
+            if name not in fields:
+                advice = f"and {name!r} is none of its fields ({', '.join(fields)})"
+            raise AttributeError(
+                f"{cls.__name__}.{name} cannot be assigned in a function under use_implicit_args, "
+                f"where an array does not change; {advice}."
+            ) from None
+
     def full_lower(self) -> Any:
         """This tracer: JAX asks before it says that one has leaked."""
         return self
