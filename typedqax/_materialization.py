@@ -367,6 +367,18 @@ _registry: dict[str | tuple[str, type[Warning], int], int] = {}
 """What Python's own filters have shown: the `__warningregistry__` of all our warnings."""
 
 
+class InnerRefusal(MaterializationError):
+    """That something would have become dense in an inner function, before its place is known.
+
+    Attributes:
+        event: it; whoever called the function can say where.
+    """
+
+    def __init__(self, event: Materialization) -> None:
+        super().__init__(str(event))
+        self.event = event
+
+
 def report(event: Materialization) -> None:
     """Say that an implicit array becomes dense, as the policy in force wants it.
 
@@ -376,11 +388,16 @@ def report(event: Materialization) -> None:
     policy = policy_for(event.cls, event.primitive, event.nbytes)
     if policy == "allow":
         return
-    own_error = own_policy(event.cls) == "error"
     if policy == "error":
-        raise MaterializationError(_text(event, own_error=own_error, forbidden=True))
-    text = _text(event, own_error=own_error, forbidden=False)
+        raise refusal(event)
+    text = _text(event, own_error=own_policy(event.cls) == "error", forbidden=False)
     warn_at(_jax.user_frame(event.source), text, MaterializationWarning)
+
+
+def refusal(event: Materialization) -> MaterializationError:
+    """The error that `event` is forbidden."""
+    own_error = own_policy(event.cls) == "error"
+    return MaterializationError(_text(event, own_error=own_error, forbidden=True))
 
 
 def warn_at(frame: _jax.Frame | None, text: str, category: type[Warning]) -> None:

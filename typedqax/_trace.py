@@ -24,9 +24,17 @@ from typedqax._aval import (
 from typedqax._contracts import check_materialized, check_results
 from typedqax._declined import DECLINE
 from typedqax._dispatch import ANY_PRIMITIVE, Candidate, Resolution, Tables, resolve
-from typedqax._errors import ContractError
+from typedqax._errors import ContractError, MaterializationError
 from typedqax._jax import Params, Primitive, Trace, Tracer
-from typedqax._materialization import Materialization, dense_bytes, own_policy, policy_for, report
+from typedqax._materialization import (
+    InnerRefusal,
+    Materialization,
+    dense_bytes,
+    own_policy,
+    policy_for,
+    refusal,
+    report,
+)
 from typedqax._misses import misses
 from typedqax._recording import Application, kept_record, put_inside
 from typedqax._rule import Entry
@@ -142,16 +150,23 @@ class Run:
         return None if record is None else record.events
 
     def _refuse_meaningless(self, event: Materialization) -> None:
-        if policy_for(event.cls, event.primitive, 0) == own_policy(event.cls) == "error":
-            report(event)
+        policy = policy_for(event.cls, event.primitive, event.nbytes)
+        if policy == own_policy(event.cls) == "error":
+            raise self.refusal(event)
 
     def _say(self, event: Materialization) -> None:
-        if self.root.deferred and policy_for(event.cls, event.primitive, event.nbytes) != "error":
+        if self.root.deferred:
+            if policy_for(event.cls, event.primitive, event.nbytes) == "error":
+                raise self.refusal(event)
             return
         key = _key_of(event)
         if key not in self._said:
             report(event)
             self._said.add(key)  # not before: what was refused is refused again
+
+    def refusal(self, event: Materialization) -> MaterializationError:
+        """The error that `event` is forbidden; where that is deferred, for an outer run to say."""
+        return InnerRefusal(event) if self.root.deferred else refusal(event)
 
     def settle(self) -> None:
         """From here on nobody waits for deferred events.

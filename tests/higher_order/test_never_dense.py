@@ -178,9 +178,41 @@ def test_a_unit_is_never_dropped(name: str, policy: Any) -> None:
     run = use(f, UNITS)
     if policy is not None:
         run = tq.materialization(policy)(run)
-    with pytest.raises(tq.MaterializationError, match=f"(?s)Quantity.*{primitive}"):
+    with pytest.raises(tq.MaterializationError, match=f"(?s)Quantity.*{primitive}") as caught:
         run(METRES)
+    assert f" at {__file__}:" in str(caught.value).splitlines()[0]
     assert_same(jax.jit(jnp.sin)(jnp.ones(2)), jnp.sin(jnp.ones(2)))
+
+
+INNER = {
+    "branches": DROPS["a dense branch"][0],
+    "loop": lambda q: lax.fori_loop(0, 2, lambda i, c: jnp.sin(c), q),
+    "checkpoint": DROPS["in a checkpoint"][0],
+    "jit": DROPS["in a jitted function"][0],
+    "jit in a loop": lambda q: lax.fori_loop(0, 2, lambda i, c: jax.jit(jnp.sin)(c), q),
+    "a function of jax": lambda q: jnp.clip(q, 0.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("forbid", ["class", "block"])
+@pytest.mark.parametrize("name", INNER)
+def test_what_is_forbidden_in_an_inner_function_names_the_line_and_the_argument(
+    name: str, forbid: str
+) -> None:
+    class Plain(Quantity, materialization="error" if forbid == "class" else "allow"):
+        def materialize(self) -> Any:
+            return self.x
+
+    f = INNER[name]
+    line = f.__code__.co_firstlineno
+    run = use(f, UNITS)
+    if forbid == "block":
+        run = tq.materialization("error")(run)
+    with pytest.raises(tq.MaterializationError) as caught:
+        run(Plain(jnp.arange(3.0)))
+    first = str(caught.value).splitlines()[0]
+    assert f" at {__file__}:{line}" in first
+    assert "the argument q" in first
 
 
 def test_a_unit_that_is_split_over_devices_stays() -> None:

@@ -16,7 +16,7 @@ from typedqax._contracts import checks_enabled
 from typedqax._fields import field_layouts
 from typedqax._installed import installed_version
 from typedqax._jax import ClosedJaxpr, Jaxpr
-from typedqax._materialization import Materialization, policy_key
+from typedqax._materialization import InnerRefusal, Materialization, policy_key
 from typedqax._recording import Application
 from typedqax._signature import Dense
 from typedqax._trace import Callers, HigherOrderRules, ImplicitTrace, Run, densify
@@ -235,21 +235,28 @@ class Rewritten:
     def within(
         self, trace: ImplicitTrace, arguments: Sequence[Argument | None], *, inside_jax: bool
     ) -> Rewritten:
-        """The same called in `trace`, now, with operands of these arguments.
-
-        What names no line of the user's gets that of the call. So does all that is inside a
-        function of JAX's own: JAX remembers it, with the lines of whoever called it first.
-        """
-        events = []
-        for event in self.events:
-            told = not inside_jax and _jax.user_frame(event.source) is not None
-            source = event.source if told else _jax.called_from(trace.place(), event.source)
-            events.append(event.within(source, arguments))
+        """The same called in `trace`, now, with operands of these arguments."""
+        events = [
+            event.within(_called_in(trace, event.source, inside_jax=inside_jax), arguments)
+            for event in self.events
+        ]
         return replace(
             self,
             arguments=tuple([each and each.within(arguments) for each in self.arguments]),
             events=tuple(events),
         )
+
+
+def _called_in(
+    trace: ImplicitTrace, source: _jax.SourceInfo, *, inside_jax: bool
+) -> _jax.SourceInfo:
+    """A place in an inner function that `trace` calls now.
+
+    One that names no line of the user's gets that of the call. So does all that is inside a
+    function of JAX's own: JAX remembers it, with the lines of whoever called it first.
+    """
+    told = not inside_jax and _jax.user_frame(source) is not None
+    return source if told else _jax.called_from(trace.place(), source)
 
 
 def rewrite(
@@ -277,10 +284,17 @@ def draft(
     conform: Conform | None = None,
 ) -> Rewritten:
     """As `rewrite`, where it is not settled that this is what runs, and nothing is said."""
-    rewritten = _remembered(trace.run, jaxpr, slots, None)
-    if conform is not None and rewritten.slots != conform.slots:
-        rewritten = _remembered(trace.run, jaxpr, slots, conform)
-    return rewritten.within(trace, arguments, inside_jax=is_jax_internal(jaxpr))
+    inside_jax = is_jax_internal(jaxpr)
+    try:
+        rewritten = _remembered(trace.run, jaxpr, slots, None)
+        if conform is not None and rewritten.slots != conform.slots:
+            rewritten = _remembered(trace.run, jaxpr, slots, conform)
+    except InnerRefusal as refusal:
+        source = _called_in(trace, refusal.event.source, inside_jax=inside_jax)
+        event = refusal.event.within(source, arguments)
+    else:
+        return rewritten.within(trace, arguments, inside_jax=inside_jax)
+    raise trace.run.refusal(event)
 
 
 def through(primitive: str, arguments: Sequence[Argument | None]) -> list[Argument | None]:
