@@ -361,6 +361,19 @@ def policy_for(cls: type, primitive: str, nbytes: int | None) -> Policy:
     return own
 
 
+def is_forbidden(event: Materialization) -> bool:
+    """Whether the policy in force forbids what `event` tells."""
+    return policy_for(event.cls, event.primitive, event.nbytes) == "error"
+
+
+def loses_meaning(value: ImplicitValue, primitive: str) -> bool:
+    """Whether the class of `value` must not become dense, and nothing in force lets it here."""
+    cls = type(value)
+    if own_policy(cls) != "error":
+        return False
+    return policy_for(cls, primitive, dense_bytes(value)) == "error"
+
+
 # --- saying so -----------------------------------------------------------------------------------
 
 _registry: dict[str | tuple[str, type[Warning], int], int] = {}

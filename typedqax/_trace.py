@@ -30,6 +30,8 @@ from typedqax._materialization import (
     InnerRefusal,
     Materialization,
     dense_bytes,
+    is_forbidden,
+    loses_meaning,
     own_policy,
     policy_for,
     refusal,
@@ -94,7 +96,8 @@ class Run:
         rules: what is done with primitives that hold functions.
         quiet: nothing is said of materializations (an outer one was), though a class that must not
             become dense still refuses.
-        deferred: what happens is noted for an outer run to say; what is forbidden is refused.
+        deferred: this is a draft of what may run: what happens is noted, for an outer run to say,
+            or to refuse, if that is what runs.
         events: what happened so far where that is deferred, for a cache of rewritten functions to
             say again.
         root: the run itself, or the one whose part with other tables this is.
@@ -137,7 +140,7 @@ class Run:
             self.events.append(event)
         elif record is not None:
             record.events.append(event)
-        if record is None and isinstance(event, Materialization):
+        elif isinstance(event, Materialization):
             self._say(event)
 
     def noted(self) -> list[Application | Materialization] | None:
@@ -150,15 +153,13 @@ class Run:
         return None if record is None else record.events
 
     def _refuse_meaningless(self, event: Materialization) -> None:
-        policy = policy_for(event.cls, event.primitive, event.nbytes)
-        if policy == own_policy(event.cls) == "error":
-            raise self.refusal(event)
+        if own_policy(event.cls) == "error" and is_forbidden(event):
+            if self.root.deferred:
+                self.events.append(event)
+            else:
+                report(event)
 
     def _say(self, event: Materialization) -> None:
-        if self.root.deferred:
-            if policy_for(event.cls, event.primitive, event.nbytes) == "error":
-                raise self.refusal(event)
-            return
         key = _key_of(event)
         if key not in self._said:
             report(event)
@@ -167,6 +168,10 @@ class Run:
     def refusal(self, event: Materialization) -> MaterializationError:
         """The error that `event` is forbidden; where that is deferred, for an outer run to say."""
         return InnerRefusal(event) if self.root.deferred else refusal(event)
+
+    def will_refuse(self, value: ImplicitValue, primitive: str) -> bool:
+        """Whether it is noted, to be refused, that `value` loses its meaning for `primitive`."""
+        return self.root.deferred and kept_record() is None and loses_meaning(value, primitive)
 
     def settle(self) -> None:
         """From here on nobody waits for deferred events.
@@ -567,6 +572,8 @@ def meaning(
     Raises:
         ContractError: that has another shape or dtype than `value` has.
     """
+    if needed_by is not None and run.will_refuse(value, needed_by):
+        return _stand_in(value)
     batch = look(value).batch
     if batch:
         return _densify_batched(value, batch, run, needed_by)
@@ -581,6 +588,14 @@ def meaning(
             dense = dense.value
     check_materialized(value, dense)
     return dense if is_value(dense) else _jax.strongly_typed(dense)
+
+
+def _stand_in(value: ImplicitValue) -> jax.Array:
+    """Any dense array of the type of `value`: for a draft that will not run, to be gone on with."""
+    aval = aval_of(value)
+    zeros = jax.numpy.zeros(aval.shape, aval.dtype)
+    dense: jax.Array = _jax.varying_alike([zeros, *jax.tree.leaves(value)])[0]
+    return dense
 
 
 def materialize_once(value: ImplicitValue) -> Any:

@@ -404,3 +404,48 @@ def test_turned_and_shared_kinds_pass_through_loops() -> None:
     args = Turned(numbers(rng(1), 2, 3)), Plain(jnp.ones(3)), Const(jnp.float32(2), shape=(2,))
     assert_agrees(f, *args)
     assert_agrees(f, Zeros(shape=(3,), dtype=jnp.float32), *args[1:])
+
+
+# --- drafts --------------------------------------------------------------------------------------
+
+
+def put(c: Any, i: Any) -> Any:
+    """`c` with a one in place `i`; no handler can do that to an implicit array."""
+    return lax.dynamic_update_slice(c, jnp.ones((1,)), (i,))
+
+
+def put_or_not(c: Any, i: Any) -> Any:
+    return lax.cond(i > 1, lambda: put(c, i), lambda: c)
+
+
+ZEROS = Zeros(shape=(3,), dtype=jnp.float32)
+DRAFTED: dict[str, Any] = {
+    "scan": lambda z: lax.scan(lambda c, i: (put(c, i), None), z, jnp.arange(3))[0],
+    "fori": lambda z: lax.fori_loop(0, jnp.int32(2), lambda i, c: put(c, i), z),
+    "nested": lambda z: lax.scan(
+        lambda c, _: (lax.fori_loop(0, 2, lambda i, d: put(d, i), c), None), z, None, length=2
+    )[0],
+    "jit": lambda z: lax.fori_loop(0, 2, lambda i, c: jax.jit(put)(c, i), z),
+    "jit around": lambda z: jax.jit(lambda z: lax.fori_loop(0, 2, lambda i, c: put(c, i), z))(z),
+    "cond": lambda z: lax.fori_loop(0, 2, lambda i, c: put_or_not(c, i), z),
+    "one after the other": lambda z: lax.scan(
+        lambda c, i: ((c[1], put(c[1], i)), None), (z, z), jnp.arange(3)
+    )[0],
+    "constant": lambda z: lax.fori_loop(0, 2, lambda i, c: put(z, i) + c, jnp.ones(3)),
+}
+
+
+@pytest.mark.parametrize("name", DRAFTED)
+def test_what_is_refused_of_a_loop_is_what_it_makes_dense_in_the_end(name: str) -> None:
+    f = DRAFTED[name]
+    run = use(f)
+    told = {line.primitive for line in tq.explain(run)(ZEROS).materialized}
+    assert told == ({"dynamic_update_slice"} if name == "constant" else {"while", "scan"} & told)
+    with tq.materialization("error", allow=told):
+        assert_same(dense(run(ZEROS)), f(jnp.zeros(3)))
+    for one in told:
+        with (
+            tq.materialization("error", allow=told - {one}),
+            pytest.raises(tq.MaterializationError, match=rf"for {one}\("),
+        ):
+            run(ZEROS)

@@ -225,6 +225,77 @@ def test_a_unit_that_is_split_over_devices_stays() -> None:
     assert_same(got.x, four.x * 2)
 
 
+# --- in drafts of what runs ----------------------------------------------------------------------
+
+
+class Nothing(tq.ImplicitArray, materialization="allow"):
+    """Zeros, which become dense in a loop that puts something in their place."""
+
+    def materialize(self) -> jax.Array:
+        return jnp.zeros(self.shape, self.dtype)
+
+
+def offset(q: Quantity, s: Float[jax.Array, "..."], /) -> Quantity:
+    return Quantity(q.x + s, q.unit)
+
+
+def failing(q: Float[jax.Array, "..."], z: Nothing, /, **params: Any) -> Any:
+    raise ZeroDivisionError
+
+
+NOTHING = Nothing(shape=(3,), dtype=jnp.float32)
+DRAFTS = tq.HandlerTable("drafts", UNITS, ops.add.to(offset), ops.mul.to(failing))
+
+
+def filled(z: Any, i: Any) -> Any:
+    return lax.dynamic_update_slice(z, jnp.ones((1,)), (i,))
+
+
+MISSING: dict[str, Any] = {
+    "scan": lambda q, z: lax.scan(lambda c, _: (jnp.sin(c), None), q, None, length=2),
+    "while": lambda q, z: lax.fori_loop(0, 2, lambda _, c: jnp.sin(c), q),
+    "nested": lambda q, z: lax.fori_loop(
+        0, 2, lambda _, c: lax.fori_loop(0, 2, lambda _, d: jnp.sin(d), c), q
+    ),
+    "jit": lambda q, z: lax.fori_loop(0, 2, lambda _, c: jax.jit(jnp.sin)(c), q),
+    "cond": lambda q, z: lax.fori_loop(
+        0, 2, lambda i, c: lax.cond(i > 0, lambda: jnp.sin(c), lambda: c), q
+    ),
+    "before what fails": lambda q, z: jax.jit(lambda q: jnp.sin(q) * z)(q),
+    "beside what becomes dense": lambda q, z: lax.fori_loop(
+        0, 2, lambda i, s: (jnp.sin(s[0]) + s[1], filled(s[1], i)), (q, z)
+    ),
+    "of an inner array": lambda q, z: lax.fori_loop(
+        0, 2, lambda i, s: (jnp.sin(s[0]), filled(s[1], i)), (q, z)
+    ),
+}
+
+
+@pytest.mark.parametrize("policy", [None, "error"])
+@pytest.mark.parametrize("name", MISSING)
+def test_the_handler_that_a_body_misses_is_named(name: str, policy: Any) -> None:
+    run = use(MISSING[name], DRAFTS)
+    if policy is not None:
+        run = tq.materialization(policy, Quantity)(run)
+    with pytest.raises(tq.MaterializationError, match=r"(?s)Quantity.* for sin.*ops\.sin\.to"):
+        run(METRES, NOTHING)
+
+
+def test_what_a_draft_would_have_dropped_is_not_refused_if_it_does_not_run() -> None:
+    # In a first draft z is Nothing, which no handler adds to q; in what runs it is dense.
+    def f(q: Any, z: Any) -> Any:
+        def body(carry: Any, i: Any) -> Any:
+            q, z = carry
+            return (q + z, filled(z, i)), METRES.x[0] * (q + z)
+
+        return lax.scan(body, (q, z), jnp.arange(3))
+
+    (q, z), ys = use(f, DRAFTS)(METRES, NOTHING)
+    (want_q, want_z), want_ys = f(METRES.x, jnp.zeros(3))
+    assert (type(q), q.unit, type(ys), ys.unit) == (Quantity, "m", Quantity, "m")
+    assert_same((q.x, z, ys.x), (want_q, want_z, want_ys))
+
+
 # --- inside another array -----------------------------------------------------------------------
 
 

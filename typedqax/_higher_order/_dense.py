@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from typedqax import _jax
-from typedqax._materialization import Materialization, dense_bytes, own_policy, policy_for
+from typedqax._materialization import Materialization, loses_meaning
 from typedqax._trace import ImplicitTrace, densify
 from typedqax._value import child_values, is_value
 
@@ -48,9 +48,8 @@ def refusing_class(value: Any, primitive: str) -> type | None:
     """The class of `value`, or of an array in its fields, that must not become dense here."""
     if not is_value(value):
         return None
-    cls = type(value)
-    if own_policy(cls) == policy_for(cls, primitive, dense_bytes(value)) == "error":
-        return cls
+    if loses_meaning(value, primitive):
+        return type(value)
     for _, field in child_values(value):
         for leaf in jax.tree.leaves(field, is_leaf=is_value):
             refusing = refusing_class(leaf, primitive)

@@ -16,8 +16,8 @@ from typedqax._contracts import checks_enabled
 from typedqax._fields import field_layouts
 from typedqax._installed import installed_version
 from typedqax._jax import ClosedJaxpr, Jaxpr
-from typedqax._materialization import InnerRefusal, Materialization, policy_key
-from typedqax._recording import Application
+from typedqax._materialization import InnerRefusal, Materialization, is_forbidden, policy_key
+from typedqax._recording import Application, kept_record
 from typedqax._signature import Dense
 from typedqax._trace import Callers, HigherOrderRules, ImplicitTrace, Run, densify
 from typedqax._value import auxiliary_data, child_values, is_value, with_children
@@ -307,6 +307,13 @@ def dense_in(rewritten: Rewritten) -> list[str]:
     return [f"in it, {event}" for event in rewritten.events if isinstance(event, Materialization)]
 
 
+def forbidden_in(events: Iterable[Application | Materialization]) -> list[Materialization]:
+    """Those that are to be refused."""
+    if kept_record() is not None:
+        return []
+    return [each for each in events if isinstance(each, Materialization) and is_forbidden(each)]
+
+
 def _remembered(run: Run, jaxpr: ClosedJaxpr, slots: Slots, conform: Conform | None) -> Rewritten:
     modes = (installed_version(), policy_key(), checks_enabled())
     try:
@@ -376,7 +383,13 @@ def _rewrite_uncached(
         return leaves_of(values)
 
     avals = [aval for slot in slots for aval in slot.avals]
-    traced = _jax.trace_to_jaxpr(over_leaves, avals, _jax.jaxpr_debug_info(jaxpr))
+    try:
+        traced = _jax.trace_to_jaxpr(over_leaves, avals, _jax.jaxpr_debug_info(jaxpr))
+    except Exception:
+        forbidden = forbidden_in(run.events)
+        if forbidden:  # where that is refused, nothing comes after it
+            raise InnerRefusal(forbidden[0]) from None
+        raise
     closed = _jax.close_jaxpr(traced.jaxpr, traced.consts)
     rewritten = Rewritten(closed, out[-1], tuple(sources[-1]), tuple(run.events))
     run.settle()

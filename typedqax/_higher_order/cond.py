@@ -9,6 +9,7 @@ from typedqax import _jax
 from typedqax._higher_order._rewrite import (
     Conform,
     draft,
+    forbidden_in,
     join,
     leaves_of,
     rebuild,
@@ -45,8 +46,11 @@ def cond(call: Call) -> list[Any]:
             index = densify(index, run, decides, call.primitive.name)
     slots = slots_of(operands)
     branches = call.params["branches"]
-    alone = [draft(call.trace, branch, slots, arguments).slots for branch in branches]
-    joined = reduce(join, alone)
+    alone = [draft(call.trace, branch, slots, arguments) for branch in branches]
+    for branch in alone:  # if they join in a dense array, that may be why
+        for event in forbidden_in(branch.events):
+            run.happened(event)
+    joined = reduce(join, [branch.slots for branch in alone])
     conform = Conform.alike(joined, call.primitive.name, REASON, REMEDY)
     rewritten = [rewrite(call.trace, branch, slots, arguments, conform) for branch in branches]
     params = dict(call.params, branches=tuple([branch.jaxpr for branch in rewritten]))

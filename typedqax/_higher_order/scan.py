@@ -47,7 +47,7 @@ def scan(call: Call) -> list[Any]:
     def drafted(carry: Slots) -> Rewritten:
         return draft(trace, body, const_slots + carry + x_slots, known)
 
-    carry, reasons = settle_carry(slots_of(initial), drafted)
+    carry, reasons = settle_carry(call, slots_of(initial), drafted)
     ys = drafted(carry).slots[len(carry) :]
     with _jax.under(trace.parent):
         stacks = [stack_of(trace.run, y, length) for y in ys]

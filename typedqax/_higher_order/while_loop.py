@@ -35,7 +35,7 @@ def while_loop(call: Call) -> list[Any]:
     body_known = [*call.arguments[cond_count : cond_count + body_count], *inside]
 
     carry, reasons = settle_carry(
-        slots_of(initial), lambda carry: draft(trace, body, body_slots + carry, body_known)
+        call, slots_of(initial), lambda carry: draft(trace, body, body_slots + carry, body_known)
     )
     conform = Conform(carry, name, reasons, REMEDY)
     with _jax.under(trace.parent):
