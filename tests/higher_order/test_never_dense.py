@@ -16,6 +16,7 @@ from jaxtyping import Float
 
 import typedqax as tq
 from tests.agreement import assert_same, use
+from tests.implicit_kinds import Plain
 from typedqax import ops
 
 pytestmark = pytest.mark.without_leak_checks
@@ -294,6 +295,24 @@ def test_what_a_draft_would_have_dropped_is_not_refused_if_it_does_not_run() -> 
     (want_q, want_z), want_ys = f(METRES.x, jnp.zeros(3))
     assert (type(q), q.unit, type(ys), ys.unit) == (Quantity, "m", Quantity, "m")
     assert_same((q.x, z, ys.x), (want_q, want_z, want_ys))
+
+
+def reports_metres(x: Any, q: Any) -> Any:
+    """A number whose derivative by `x`, its rule says, has the unit of `q`."""
+
+    @jax.custom_vjp
+    def f(x: Any) -> Any:
+        return jnp.sum(x)
+
+    f.defvjp(lambda x: (jnp.sum(x), q), lambda r, ct: (q * ct,))
+    return f(x)
+
+
+@pytest.mark.parametrize("x", [jnp.ones(3), Plain(jnp.ones(3))], ids=["dense", "implicit"])
+def test_a_cotangent_s_unit_is_not_dropped_where_the_rule_ends(x: Any) -> None:
+    run = use(reports_metres, DRAFTS)
+    with pytest.raises(tq.MaterializationError, match=r"(?s)Quantity.*custom_vjp_call.*cotangents"):
+        jax.grad(run)(x, METRES)
 
 
 # --- inside another array -----------------------------------------------------------------------

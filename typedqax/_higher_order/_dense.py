@@ -21,7 +21,17 @@ REMEDY = (
 )
 
 
-def dense_results(trace: ImplicitTrace, results: Sequence[Any], primitive: str) -> list[Any]:
+COTANGENT_REASON = "the cotangents that a derivative rule gives are those of dense arrays"
+COTANGENT_REMEDY = "let the rule give dense cotangents"
+
+
+def dense_results(
+    trace: ImplicitTrace,
+    results: Sequence[Any],
+    primitive: str,
+    reason: str = REASON,
+    remedy: str = REMEDY,
+) -> list[Any]:
     """`results` of a function run under `trace`, dense; what had to become so is said."""
     dense = []
     for result in results:
@@ -32,10 +42,10 @@ def dense_results(trace: ImplicitTrace, results: Sequence[Any], primitive: str) 
                 Materialization.of(
                     value,
                     primitive,
-                    [REASON],
+                    [reason],
                     source=trace.place(),
                     argument=argument,
-                    remedy=REMEDY,
+                    remedy=remedy,
                 )
             )
             with _jax.under(trace.parent):

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from typedqax import _jax
-from typedqax._higher_order._dense import dense_results
+from typedqax._higher_order._dense import COTANGENT_REASON, COTANGENT_REMEDY, dense_results
 from typedqax._higher_order._rewrite import Entrance, Slots, leaves_of, rebuild, slots_of
 from typedqax._higher_order._ruleless import without_rule
 from typedqax._higher_order.custom_jvp import run_on_leaves
@@ -132,7 +132,7 @@ def _bwd_on_leaves(
     ]
     with _jax.under(trace):
         raw = bwd(*all_residuals, *cotangents)
-    given = [ct if type(ct) in (Zero, SymbolicZero) else trace.lower(ct) for ct in raw]
+    given = dense_results(trace, raw, entry.primitive, COTANGENT_REASON, COTANGENT_REMEDY)
     flat: list[Any] = []
     for value, cotangent in zip(inputs, given, strict=True):
         flat += _pull_back(entry.run, value, cotangent)
@@ -140,14 +140,12 @@ def _bwd_on_leaves(
 
 
 def _pull_back(run: Run, value: Any, cotangent: Any) -> list[Any]:
-    """The cotangents of the leaves of `value`."""
+    """The cotangents of the leaves of `value`, from that of the dense array."""
     if not is_value(value):
-        return [densify(cotangent, run) if is_value(cotangent) else cotangent]
+        return [cotangent]
     leaves, tree = jax.tree.flatten(value)
     if type(cotangent) in (Zero, SymbolicZero):
         return [Zero(jax.typeof(leaf).to_ct_aval()) for leaf in leaves]
-    if is_value(cotangent):
-        cotangent = densify(cotangent, run)
     quiet = run.quieted()
 
     def materialized(*leaves: Any) -> jax.Array:
