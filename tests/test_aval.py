@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import Array, lax
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray, UInt8
 
 import typedqax as tq
 from tests.implicit_world import (
@@ -283,6 +283,33 @@ def test_the_error_shows_why_materialize_does_not_tell() -> None:
     with pytest.raises(tq.UninitializedAval, match="KeyError: 'missing'") as caught:
         _ = Broken(jnp.ones(2)).dtype
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_fields_that_do_not_fit_together_are_shown_where_materialize_raises() -> None:
+    class Packed(tq.ImplicitArray):
+        halves: UInt8[tq.ArrayValue, "m half"]
+        scale: Float[tq.ArrayValue, "1 n"]
+
+        def materialize(self) -> Array:
+            both = jnp.concatenate([self.halves & 15, self.halves >> 4], 1)
+            return both.astype(jnp.float32) * self.scale
+
+    with pytest.raises(tq.UninitializedAval) as caught:
+        _ = Packed(jnp.ones((4, 3), jnp.uint8), jnp.ones((1, 3))).shape
+    text = str(caught.value)
+    assert "its materialize() raises TypeError: mul got incompatible shapes" in text
+    assert "evaluated abstractly for halves=u8[4,3], scale=f32[1,3]. Mend materialize()" in text
+
+
+def test_a_compute_shape_that_raises_is_named() -> None:
+    class Sized(Bare):
+        def compute_shape(self) -> tuple[int, ...]:
+            raise LookupError("no size")
+
+    with pytest.raises(
+        tq.UninitializedAval, match=r"compute_shape\(\) raises LookupError: no size"
+    ):
+        Sized(dtype=jnp.float32)
 
 
 def test_the_error_is_an_attribute_error_so_that_hasattr_works() -> None:

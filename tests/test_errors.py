@@ -330,7 +330,10 @@ def test_a_failing_materialize_is_named_with_its_place_and_is_the_cause() -> Non
     with pytest.raises(tq.UninitializedAval) as caught:
         _ = Fails(ROWS).shape
     line = Fails.materialize.__code__.co_firstlineno + 1
-    assert f"failed with ZeroDivisionError: my own ({__file__}:{line})" in str(caught.value)
+    assert (
+        f"its materialize() raises ZeroDivisionError: my own ({__file__}:{line}), evaluated "
+        f"abstractly for x=f32[3,2]. Mend materialize(), or the fields: annotations that share axes"
+    ) in str(caught.value)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 

@@ -66,8 +66,23 @@ def test_mismatch_is_about_the_alternative_that_comes_nearest() -> None:
         pytest.param(
             ["Float[Array, 'n']", "Float[Array, 'n+1']"],
             [["Dense", "float32", [4]], ["Dense", "float32", [4]]],
-            "operand 2, axis 0: size 4 does not fit n+1",
+            "operand 2, axis 0: size 4 does not fit n+1, which is 5 (n = 4 from operand 1, axis 0)",
             id="expression",
+        ),
+        pytest.param(
+            ["UInt8[Array, 'm n//2']", "Float[Array, '1 n']"],
+            [["Dense", "uint8", [4, 6]], ["Dense", "float32", [1, 6]]],
+            (
+                "operand 1, axis 1: size 6 does not fit n//2, which is 3 "
+                "(n = 6 from operand 2, axis 1)"
+            ),
+            id="packed",
+        ),
+        pytest.param(
+            ["Float[Array, 'n']", "Float[Array, '#n']"],
+            [["Dense", "float32", [4]], ["Dense", "float32", [3]]],
+            "operand 2, axis 0: size 3 does not fit #n, which is 4 (n = 4 from operand 1, axis 0)",
+            id="broadcast axis",
         ),
         pytest.param(
             ["Float[Array, '*b']", "Float[Array, '*b']"],

@@ -366,19 +366,23 @@ def _evaluate(value: ImplicitValue, shadows: dict[str, Any], key: Any) -> Derive
             "its materialize() asks for the shape or dtype itself, or computes with the array",
         )
     found: dict[str, Any] = {}
+    asked = "compute_shape()"
 
     def run(children: dict[str, Any]) -> None:
+        nonlocal asked
         shadow = with_children(value, children)
         # What is found is given to the stand-in, since materialize() may need it.
         ask_shape = _overridden(shadow, "compute_shape")
         ask_dtype = _overridden(shadow, "compute_dtype")
         if ask_shape is not None:
             found["shape"] = shadow.__dict__["_given_shape"] = tuple(ask_shape())
+        asked = "compute_dtype()"
         if ask_dtype is not None:
             found["dtype"] = shadow.__dict__["_given_dtype"] = _as_dtype(ask_dtype())
             if EXTENT in shadow.__dict__:  # the dtype of which says whether it was cast
                 extent = shape_of(shadow.__dict__[EXTENT])
                 shadow.__dict__[EXTENT] = jax.ShapeDtypeStruct(extent, found["dtype"])
+        asked = "materialize()"
         if len(found) < 2:
             dense = shadow._materialize_under_trace()
             refuse_no_array(cls, dense)
@@ -397,12 +401,21 @@ def _evaluate(value: ImplicitValue, shadows: dict[str, Any], key: Any) -> Derive
         frame = _jax.raised_at(error)
         where = "" if frame is None else f" ({frame.file}:{frame.line})"
         said = f"{type(error).__name__}: {str(error).rstrip('.')}{where}"
+        fields = ", ".join(_shown_field(name, field) for name, field in child_values(value))
         raise UninitializedAval(
-            cls.__name__, f"evaluating it abstractly failed with {said}"
+            cls.__name__,
+            f"its {asked} raises {said}, evaluated abstractly for {fields or 'no array fields'}",
+            f"Mend {asked}, or the fields: annotations that share axes, as in "
+            f'Float[ArrayValue, "m n"], refuse fields that do not fit together.',
         ) from error
     finally:
         _active.keys.discard(key)
     return Derived(tuple(found["shape"]), _as_dtype(found["dtype"]))
+
+
+def _shown_field(name: str, field: Any) -> str:
+    shown = str(describe(field)) if is_array_like(field) else type(field).__name__
+    return f"{name}={shown.removeprefix('Array ')}"
 
 
 def materialize_of(cls: type) -> str:

@@ -460,14 +460,17 @@ class UninitializedAval(TypedQaxError, AttributeError):
     Attributes:
         owner: the class.
         reason: why `materialize()` does not tell.
+        mend: what to do first; empty where nothing but giving them helps.
     """
 
-    def __init__(self, owner: str, reason: str) -> None:
+    def __init__(self, owner: str, reason: str, mend: str = "") -> None:
         self.owner: str = owner
         self.reason: str = reason
+        self.mend: str = mend
+        give = f"{mend} Or give them" if mend else "Give them"
         super().__init__(
             f"the shape and dtype of {owner} are not known: none were given, and {reason}. "
-            f"Give them in one of these ways: {owner}(..., shape=..., dtype=...); "
+            f"{give} in one of these ways: {owner}(..., shape=..., dtype=...); "
             f"super().__init__(shape=..., dtype=...) in a hand-written __init__; class attributes "
             f"default_shape and default_dtype; methods compute_shape() and compute_dtype(); or a "
             f"materialize() that does not need them."

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from typedqax._dims import Axis, Bindings, Dims, Shape, match_shapes
+from typedqax._polynomial import Polynomial, names_of
 from typedqax._signature import ArrayPattern, Form, Operand, Signature, consistent, shown_class
 
 
@@ -94,11 +95,25 @@ def _shape_failure(chosen: Sequence[ArrayPattern], operands: Sequence[Operand]) 
             only = [Dims((axis,)), Dims(tuple(map(Axis, known)))]
             if match_shapes(only, [(shape[position],), tuple(known.values())]) is None:
                 here = f"operand {index + 1}, axis {position % len(shape)}"
-                return f"{here}: size {shape[position]} does not fit {axis}"
+                due = _due(axis, bound, origins)
+                return f"{here}: size {shape[position]} does not fit {axis}{due}"
     parts = ", ".join(
         f"{_sizes(o.shape)} for {p.dims}" for p, o in zip(chosen, operands, strict=True)
     )
     return f"the shapes do not fit together: {parts}"
+
+
+def _due(axis: Axis, bound: Bindings, origins: Mapping[str, str]) -> str:
+    """What an axis comes to with the sizes that others have; empty where not all are known."""
+    if not isinstance(axis.size, str | Polynomial):
+        return ""
+    names = [axis.size] if isinstance(axis.size, str) else sorted(names_of(axis.size))
+    try:
+        size = bound[axis.size] if isinstance(axis.size, str) else axis.size.evaluate(bound)
+        known = " and ".join(f"{name} = {bound[name]} from {origins[name]}" for name in names)
+    except (KeyError, ZeroDivisionError):
+        return ""
+    return f", which is {size} ({known})"
 
 
 def _sizes(shape: Shape) -> str:
