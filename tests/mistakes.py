@@ -12,7 +12,7 @@ HEAD = """\
 from __future__ import annotations
 from typing import Any
 from jax import Array
-from jaxtyping import Float
+from jaxtyping import Float, Int
 import typedqax as tq
 from typedqax import ops
 
@@ -138,14 +138,38 @@ HANDLERS = {
     ),
     "result of another dtype": (
         (
-            'def bad(x: Float[Low, "n"], y: Array, /) -> Float[Array, "n"]: ...\n'
+            'def bad(x: Float[Low, "m n"], y: Array, /) -> Float[Array, "m n"]: ...\n'
             'T = tq.HandlerTable("t", ops.lt.to(bad))\n'
         ),
         "result",
         "def bad(",
         (
-            '`bad` cannot give Float[Array, "n"]: lt(Low f32[2], Array f32[2]) is bool[2]; '
-            'the result: dtype bool, expected Float[Array, "n"]'
+            '`bad` cannot give Float[Array, "m n"]: lt(Low f32[2,3], Array f32[2,3]) is '
+            'bool[2,3]; the result: dtype bool, expected Float[Array, "m n"]'
+        ),
+    ),
+    "fewer axes than arrays of the class have": (
+        (
+            'def bad(x: Float[Low, "n"], /, **params: Any) -> Array: ...\n'
+            'T = tq.HandlerTable("t", ops.sin.to(bad))\n'
+        ),
+        "unreachable",
+        "def bad(",
+        (
+            '`bad` never runs: `x: Float[Low, "n"]` takes fewer axes than `Low.materialize` gives '
+            '(Float[Array, "m n"])'
+        ),
+    ),
+    "another dtype than arrays of the class have": (
+        (
+            'def bad(y: Array, x: Int[Low, "..."], /, **params: Any) -> Array: ...\n'
+            'T = tq.HandlerTable("t", ops.add.to(bad, commutative=True))\n'
+        ),
+        "unreachable",
+        "def bad(",
+        (
+            '`bad` never runs: `x: Int[Low, "..."]` takes another dtype than `Low.materialize` '
+            'gives (Float[Array, "m n"])'
         ),
     ),
     "too few operands": (
@@ -261,8 +285,8 @@ HANDLERS = {
     ),
     "ambiguous": (
         (
-            'def left(x: Low, y: Float[Array, "n"], /, **params: Any) -> Array: ...\n'
-            'def right(x: Float[Low, "n"], y: Array, /, **params: Any) -> Array: ...\n'
+            'def left(x: Low, y: Float[Array, "m n"], /, **params: Any) -> Array: ...\n'
+            'def right(x: Float[Low, "m n"], y: Array, /, **params: Any) -> Array: ...\n'
             'T = tq.HandlerTable("t", ops.sub.to(left), ops.sub.to(right))\n'
         ),
         "ambiguous",

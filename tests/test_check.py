@@ -31,7 +31,7 @@ def test_what_is_wrong_with_handlers_is_found_at_its_line(
 def test_the_handler_that_settles_an_ambiguity_is_told(package: Callable[..., Path]) -> None:
     finding, _ = only(package, "sample_meet", HANDLERS["ambiguous"][0])
     assert finding.text.endswith(
-        'add a handler for (x: Float[Low, "_"], y: Float[Array, "n"]), or give one a precedence'
+        'add a handler for (x: Float[Low, "_ _"], y: Float[Array, "m n"]), or give one a precedence'
     )
 
 
@@ -105,6 +105,19 @@ def test_every_annotation_of_one_handler_is_looked_at(package: Callable[..., Pat
             id="auxiliary data that is not known",
         ),
         pytest.param(
+            "class Narrow(Low):\n"
+            '    def materialize(self) -> Float[Array, "n"]:\n'
+            "        return self.b @ self.a[0]\n"
+            'def fine(x: Float[Low, "n"], /) -> Array: ...\n'
+            'T = tq.HandlerTable("t", ops.sin.to(fine))\n',
+            id="axes that a subclass has",
+        ),
+        pytest.param(
+            'def fine(x: Float[Low, "k m n"], /) -> Array: ...\n'
+            'T = tq.HandlerTable("t", ops.sin.to(fine))\n',
+            id="axes of a stack",
+        ),
+        pytest.param(
             'def fine(x: Low, /) -> Array: ...\nT = tq.HandlerTable("t", ops.sin.to(fine))\n',
             id="a param that JAX leaves None",
         ),
@@ -160,14 +173,14 @@ def test_two_packages_that_are_ambiguous_together_are_found_in_both(
     package(
         "sample_base",
         rules=HEAD
-        + 'def left(x: Low, y: Float[Array, "n"], /, **params: Any) -> Array: ...\n'
+        + 'def left(x: Low, y: Float[Array, "m n"], /, **params: Any) -> Array: ...\n'
         + 'tq.install(tq.HandlerTable("base", ops.sub.to(left)))\n',
     )
     package(
         "sample_more",
         rules=HEAD
         + "from sample_base.rules import Low\n"
-        + 'def right(x: Float[Low, "n"], y: Array, /, **params: Any) -> Array: ...\n'
+        + 'def right(x: Float[Low, "m n"], y: Array, /, **params: Any) -> Array: ...\n'
         + 'tq.install(tq.HandlerTable("more", ops.sub.to(right)))\n',
     )
     (finding,) = check_packages("sample_more").findings

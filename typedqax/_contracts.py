@@ -329,7 +329,7 @@ def check_materialized(value: ImplicitValue, dense: Any) -> None:
             f"gave {got}, but this {type(value).__name__} is {expected}.",
             advice="The shape and dtype given, or computed, have to be those of materialize().",
         )
-    result = _materialize_result(type(value))
+    result = materialize_result(type(value))
     if result is None or not result.items:
         return
     fields = _annotated_fields(value)
@@ -345,7 +345,12 @@ def check_materialized(value: ImplicitValue, dense: Any) -> None:
         )
 
 
-def _materialize_result(cls: type[ImplicitValue]) -> ResultPattern | None:
+def materialize_result(cls: type[ImplicitValue]) -> ResultPattern | None:
+    """What the return annotation of the class's `materialize` says.
+
+    Raises:
+        ContractError: it says nothing that an array can be.
+    """
     if "_materialize_result" not in cls.__dict__:
         function = inspect.getattr_static(cls, "materialize")
         try:

@@ -8,18 +8,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
+from inspect import isabstract
 
 import jax
 import numpy as np
 
 from typedqax import ops
 from typedqax._aval import describe
-from typedqax._contracts import in_terms_of
+from typedqax._contracts import in_terms_of, materialize_result
+from typedqax._errors import ContractError
+from typedqax._fields import read_fields
 from typedqax._findings import Finding, Severity
 from typedqax._handler import Handler
 from typedqax._mismatch import mismatch
 from typedqax._rule import Entry, Rule, named
-from typedqax._signature import Dense, Parameter, Signature
+from typedqax._signature import ArrayPattern, Dense, Form, Parameter, Signature
+from typedqax._value import implicit_classes
 from typedqax._written import gives_nothing, returned
 
 
@@ -28,6 +32,7 @@ def rule_findings(rule: Rule) -> Iterator[Finding]:
     if rule.handler.params.rest == "declined":
         always = list(_of_missing_params(rule))
         yield from always or _of_params(rule)
+    yield from _of_operands(rule)
     yield from _of_declines(rule.handler)
     yield from _of_result(rule)
 
@@ -41,14 +46,17 @@ def _of_missing_params(rule: Rule) -> Iterator[Finding]:
     """Params without which there is no call, and with which the handler declines."""
     handler = rule.handler
     for target in rule.targets:
-        op = ops.find(target.name)
-        always = frozenset() if op is None else frozenset(op.params).difference(op._defaults)
-        for name in sorted(always - handler.params.named):
+        for name in sorted(_always(ops.find(target.name)) - handler.params.named):
             text = (
                 f"`{handler.name}` declines every call of `{target.name}`, which always has the "
                 f"param `{name}`: name it, or take **params"
             )
             yield _at(handler, handler.place.line, "always-declines", text)
+
+
+def _always(op: ops.AnyOp | None) -> frozenset[str]:
+    """The params that every call of a primitive has."""
+    return frozenset() if op is None else frozenset(op.params).difference(op._defaults)
 
 
 def _of_params(rule: Rule) -> Iterator[Finding]:
@@ -70,6 +78,50 @@ def _of_params(rule: Rule) -> Iterator[Finding]:
             "None; name it, or take **params"
         )
         yield _at(handler, handler.place.line, "declined-param", text, "note")
+
+
+def _of_operands(rule: Rule) -> Iterator[Finding]:
+    """An operand that no array of its class can be, by what their `materialize` is annotated."""
+    handler = rule.handler
+    never = [_never(form) for entry in rule.entries for form in entry.signature.forms]
+    if never and all(never):
+        text = f"`{handler.name}` never runs: {never[0]}"
+        yield _at(handler, handler.place.line, "unreachable", text)
+
+
+def _never(form: Form) -> str:
+    """Why no call has such operands; empty where one may."""
+    for parameter in form.parameters:
+        if parameter.required:
+            reasons = [_contradicts(each) for each in parameter.alternatives]
+            if all(reasons):
+                return f"`{parameter}` takes {reasons[0]}"
+    return ""
+
+
+def _contradicts(wanted: ArrayPattern) -> str:
+    """What `wanted` takes, and the `materialize` of its classes never gives; empty if it may."""
+    reasons = []
+    for cls in implicit_classes():
+        if wanted.classes.isdisjoint(cls.__mro__) or isabstract(cls):
+            continue
+        ranks = [layout.rank for layout in read_fields(cls)[0].values()]
+        try:
+            result = materialize_result(cls)
+        except ContractError:
+            return ""
+        # Where fields name no axes, an array may have less of them than its dense one should.
+        if not ranks or None in ranks or result is None or not result.items:
+            return ""
+        given = result.items[0]
+        name = f"`{cls.__qualname__}.materialize`"
+        if not any(wanted.dtypes & each.dtypes for each in given):
+            reasons.append(f"another dtype than {name} gives ({result.text})")
+        elif wanted.dims.section is None and all(wanted.dims.fixed < e.dims.fixed for e in given):
+            reasons.append(f"fewer axes than {name} gives ({result.text})")
+        else:
+            return ""
+    return reasons[0] if reasons and Dense not in wanted.classes else ""
 
 
 @cache
@@ -104,7 +156,7 @@ def _of_result(rule: Rule) -> Iterator[Finding]:
 def _contradiction(entry: Entry) -> str | None:
     """What the primitive gives for a call that the entry takes, if it is not as annotated."""
     op, items = ops.find(entry.target.name), entry.handler.result.items
-    if op is None or not items or frozenset(op.params).difference(op._defaults):
+    if op is None or not items or _always(op):
         return None
     call = entry.calls.reaching(entry.signature)
     match = None if call is None else entry.signature.match(call)
