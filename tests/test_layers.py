@@ -35,6 +35,7 @@ _hints
 _annotations
 _instantiation
 _origin
+_reason
 _written
 _fields
 _aval
@@ -96,6 +97,8 @@ _source_findings
 _check
 _which
 _dry_run
+_lines
+_run_page
 _explain
 _samples
 testing

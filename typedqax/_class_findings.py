@@ -19,7 +19,7 @@ from typedqax._aval import describe, is_array_like
 from typedqax._contracts import in_terms_of
 from typedqax._dims import Axis
 from typedqax._dtypes import dtype_bit
-from typedqax._errors import TypedQaxError
+from typedqax._errors import TypedQaxError, shortened
 from typedqax._fields import FieldLayout, read_fields
 from typedqax._findings import Finding, Severity
 from typedqax._handler import bound_names
@@ -174,7 +174,7 @@ class _Fields:
         for frame, line in traceback.walk_tb(error.__traceback__):
             if frame.f_code.co_filename == place.file:
                 place = Place(place.file, line)
-        said = str(error).partition("\n")[0][:300]
+        said = shortened(str(error).partition("\n")[0], 300)
         text = f"`{self.cls.__qualname__}.materialize` raises {type(error).__name__}: {said}"
         if not certain:
             text += f"; for {given}, which the annotations of its fields admit"

@@ -26,7 +26,16 @@ def _axes(count: int) -> str:
     return "1 axis" if count == 1 else f"{count} axes"
 
 
-def _shortened(text: str, longest: int) -> str:
+def shortened(text: str, longest: int) -> str:
+    """`text` in at most so many characters, cut between words as far as it has any."""
+    if len(text) <= longest:
+        return text
+    kept = text[: longest - 1]
+    words = kept.rpartition(" ")[0]
+    return (words if len(words) > longest // 2 else kept).rstrip(" ,;:") + "…"
+
+
+def _without_middle(text: str, longest: int) -> str:
     """`text` on one line, its middle left out when it is long."""
     if len(text) <= longest:
         return text
@@ -78,7 +87,7 @@ def shown_argument(value: object) -> str:
     if isinstance(value, type):
         return value.__qualname__
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
-        return _shortened(repr(value), 80)
+        return _without_middle(repr(value), 80)
     name = getattr(value, "__qualname__", None)
     if isinstance(name, str):
         return name
@@ -88,7 +97,7 @@ def shown_argument(value: object) -> str:
 def shown_result(value: object) -> str:
     """What came back that is no array, as an error may show it."""
     if value is None or isinstance(value, (bool, int, float, complex, str)):
-        return repr(value)[:80]
+        return shortened(repr(value), 80)
     if isinstance(value, (list, tuple)):
         return f"a {type(value).__name__} of {len(value)}"
     return f"an object of type {type(value).__name__}"
@@ -137,7 +146,7 @@ class HandlerFacts:
     origin: str
 
     def __str__(self) -> str:
-        return f"{self.name}({_shortened(self.signature, 300)})    {self.place}"
+        return f"{self.name}({_without_middle(self.signature, 300)})    {self.place}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +199,7 @@ class AmbiguousPair:
             lines += [f"      {each}" for each in self.partial[:3]]
         lines += [
             f"For example this call would {'still ' if self.partial else ''}be ambiguous:",
-            f"      {_shortened(self.witness, 300)}",
+            f"      {_without_middle(self.witness, 300)}",
         ]
         lines += [f"      where {each}" for each in self.classes]
         remedies = self._remedies()
@@ -215,7 +224,7 @@ class AmbiguousPair:
         if self.meet is not None:
             remedies.append(
                 "add a handler for exactly what both match, in the same table:\n"
-                f"      def NAME({_shortened(self.meet, 300)}, /, ...): ..."
+                f"      def NAME({_without_middle(self.meet, 300)}, /, ...): ..."
                 f"      {to}(NAME)"
             )
         reason = (
@@ -243,7 +252,9 @@ class AmbiguousPair:
         if self.both_orders is not None:
             return f"let both of them, or none, stand for both orders (`{self.both_orders}` does)"
         if self.meet is not None:
-            return f"add a handler for ({_shortened(self.meet, 200)}), or give one a precedence"
+            return (
+                f"add a handler for ({_without_middle(self.meet, 200)}), or give one a precedence"
+            )
         return "give one a precedence"
 
     def brief(self) -> str:
@@ -252,7 +263,7 @@ class AmbiguousPair:
         return (
             f"`{self.primitive}`: {self.first.name} ({self.first.place}) and "
             f"{self.second.name} ({self.second.place}), as in "
-            f"{_shortened(self.witness, 120)}{where}"
+            f"{_without_middle(self.witness, 120)}{where}"
         )
 
 

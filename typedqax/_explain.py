@@ -3,113 +3,29 @@
 from __future__ import annotations
 
 import functools
-import html
-import linecache
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ParamSpec, TypeAlias
+from typing import Any, ParamSpec
 
 from typedqax import _jax
 from typedqax._dry_run import dry_run
-from typedqax._errors import MaterializationError, UsageError, shown_argument
-from typedqax._flow import Scope, Step, flow
-from typedqax._layout import clipped, human_bytes, short_place, table, terminal_width
-from typedqax._materialization import ASKERS, HasName, Materialization, primitives_named
-from typedqax._page import (
-    box,
-    cell,
-    chip,
-    code,
-    folding,
-    fragment,
-    heading,
-    listed,
-    page,
-    row,
-    section,
-    step,
-    tiles,
-)
-from typedqax._page import table as html_table
-from typedqax._recording import Application, Record, recording, scopes_of
-from typedqax._signature import Operand
-from typedqax._value import ImplicitValue
+from typedqax._errors import MaterializationError, UsageError, clipped, shortened, shown_argument
+from typedqax._flow import Scope, Step
+from typedqax._layout import Cell, human_bytes, short_place, table, terminal_width
+from typedqax._lines import NOWHERE, Line, counted, lines_of, times
+from typedqax._materialization import HasName, primitives_named
+from typedqax._page import page
+from typedqax._recording import Record, recording
+from typedqax._run_page import run_page
 
 P = ParamSpec("P")
 
-NOWHERE = "no line of yours"
-"""What is shown for a call that no line of the user's code makes, such as those in `jnp.sin` when
-that itself is what was transformed and jitted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """What happened for one primitive on one line of the user's code.
-
-    Attributes:
-        primitive: the primitive's name.
-        operands: its operands.
-        count: how many calls.
-        handler: the handler that ran; None: an operand became dense.
-        nbytes: the bytes that became dense in all calls.
-        reasons: why they did, or which handlers declined before the one that ran.
-        where: the user's file and line; None: the call is in no line of the user's.
-        dense: the classes that became dense.
-        arguments: the arguments that those arrays are, or were computed from, as far as known.
-        remedy: what to do where no handler of the primitive could do better.
-        backward: where the call is in the backward pass of a derivative: of what.
-        place: the file and line of the handler that ran; empty where none did.
-    """
-
-    primitive: str
-    operands: tuple[Operand, ...]
-    count: int
-    handler: str | None
-    nbytes: int
-    reasons: tuple[str, ...]
-    where: str | None
-    dense: tuple[type[ImplicitValue], ...] = ()
-    arguments: tuple[str, ...] = ()
-    remedy: str = ""
-    backward: str = ""
-    place: str = ""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What there is to say below it."""
-        notes = [*self.reasons]
-        if self.backward:
-            notes.append(self.backward)
-        if self.arguments:
-            first, *others = self.arguments
-            more = f" and {len(others)} more" if others else ""
-            notes.append(f"from the argument {first}{more}")
-        if self.remedy:
-            notes.append(f"no handler could help: {self.remedy}")
-        return tuple(notes)
-
-    @property
-    def lacks_handler(self) -> bool:
-        """Whether it became dense where a handler would have been asked."""
-        dense = self.handler is None
-        return dense and not self.remedy and self.primitive not in ASKERS
-
-    @property
-    def call(self) -> str:
-        """The call, with its operands."""
-        return f"{self.primitive}({', '.join(map(str, self.operands))})"
-
-    def __str__(self) -> str:
-        dense = f"became dense ({human_bytes(self.nbytes)})"
-        outcome = dense if self.handler is None else f"{self.handler} ({self.place})"
-        return f"{self.count} x {self.call}: {outcome}, at {self.where or NOWHERE}"
-
+_MOST_LINES, _MOST_NOTES = 8, 3
+"""How many lines, and how much of each, an error shows."""
 
 _RUN_HEAD = ("calls", "primitive and operands", "what ran", "where")
-_PLACE = re.compile(r"[^\s()'\"]+\.py:\d+")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -133,24 +49,7 @@ class Explanation:
     @classmethod
     def of(cls, record: Record, function: str = "") -> Explanation:
         """What the record of a run says."""
-        groups: dict[_Key, list[Application | Materialization]] = {}
-        order: dict[_Key, int] = {}
-        steps: list[tuple[tuple[str, ...], int]] = []
-        operands_left = 0
-        for event in record.events:
-            key = _key(event)
-            groups.setdefault(key, []).append(event)
-            number = order.setdefault(key, len(order))
-            # A call has one event for each of its operands that became dense.
-            if operands_left and steps[-1][1] == number:
-                operands_left -= 1
-                continue
-            steps.append((scopes_of(event), number))
-            operands_left = _implicit_operands(event) - 1
-        lines = [_line(key, events) for key, events in groups.items()]
-        counts = Counter(number for _, number in steps)
-        counted = [replace(line, count=counts[number]) for number, line in enumerate(lines)]
-        return cls(function, tuple(counted), flow(steps))
+        return cls(function, *lines_of(record))
 
     @property
     def materialized(self) -> tuple[Line, ...]:
@@ -186,17 +85,17 @@ class Explanation:
         if not self.lines:
             return ("No primitive met an implicit array.",)
         if not dense:
-            return (f"{_times(self.handled)} ran a handler; nothing became dense.",)
-        made = f"{_times(dense)} made an operand dense ({human_bytes(self.nbytes)})"
+            return (f"{times(self.handled)} ran a handler; nothing became dense.",)
+        made = f"{times(dense)} made an operand dense ({human_bytes(self.nbytes)})"
         return (
-            f"{_times(self.handled)} ran a handler; {made}.",
+            f"{times(self.handled)} ran a handler; {made}.",
             *[
                 f"{name}: {len(counts)} primitive{'s lack' if len(counts) > 1 else ' lacks'} a "
-                f"handler: {_counted(counts)}"
+                f"handler: {counted(counts)}"
                 for name, counts in self.missing.items()
             ],
             *[
-                f"{name}: became dense, whatever handlers there are, for {_counted(counts)}"
+                f"{name}: became dense, whatever handlers there are, for {counted(counts)}"
                 for name, counts in self._dense_for(lambda line: not line.lacks_handler).items()
             ],
         )
@@ -214,16 +113,16 @@ class Explanation:
         rows = [
             (
                 (
-                    str(line.count),
-                    line.call,
+                    Cell(str(line.count)),
+                    Cell(line.call),
                     _outcome(line, width // 6),
-                    NOWHERE if line.where is None else short_place(line.where, width // 4),
+                    _where(line, width // 4),
                 ),
-                _shortened(line.notes),
+                line.short_notes,
             )
             for line in self.lines
         ]
-        totals = [clipped(total, width) for total in self.totals]
+        totals = [shortened(total, width) for total in self.totals]
         return "\n".join([table(_RUN_HEAD, rows, (6, 44, 26, 24), width), "", *totals])
 
     def __rich__(self) -> Any:
@@ -240,11 +139,11 @@ class Explanation:
             shown.add_column(title, overflow="fold")
         for line in self.lines:
             call = Text(line.call)
-            for note in _shortened(line.notes):
+            for note in line.short_notes:
                 call.append(f"\n· {note}", style="dim")
-            where = NOWHERE if line.where is None else short_place(line.where)
             style = "green" if line.handler else "bold yellow"
-            shown.add_row(str(line.count), call, Text(_outcome(line, 40), style), Text(where))
+            outcome, where = Text(str(_outcome(line)), style), Text(str(_where(line)))
+            shown.add_row(str(line.count), call, outcome, where)
         good = "yellow" if self.materialized else "green"
         return Group(shown, "", *[Text(total, good) for total in self.totals])
 
@@ -278,59 +177,7 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """The run for notebooks: what it comes to, its flow, what became dense, what ran."""
-        title = f"explain({self.function})" if self.function else "explained"
-        if not self.lines:
-            return fragment(heading(title, self.totals[0]))
-        calls = sum(line.count for line in self.materialized)
-        kind = "dense" if calls else "fine"
-        facts = [
-            (f"{self.handled:,}", _ran_a_handler(self.handled), "fine"),
-            (f"{calls:,}", f"call{'' if calls == 1 else 's'} made an operand dense", kind),
-            (human_bytes(self.nbytes), "became dense", kind),
-        ]
-        return fragment(
-            heading(title, _ABOUT),
-            tiles(facts),
-            section("What became dense", self._dense_table(), self._advice),
-            section("The program", box(_flow_html(self.lines, self.flow)), _FLOW_NOTE),
-            section("Handlers that ran", self._handler_table()),
-        )
-
-    @property
-    def _advice(self) -> str:
-        """What would help, for a page."""
-        return " ".join(f"{total}." for total in self.totals[1:])
-
-    def _dense_table(self) -> str:
-        rows = [
-            row(
-                "dense",
-                cell(str(line.count), counts="calls"),
-                cell(_call_html(line) + listed(_shortened(line.notes))),
-                cell(html.escape(human_bytes(line.nbytes)), counts="in all"),
-                cell(_where_html(line)),
-            )
-            for line in sorted(self.materialized, key=lambda line: -line.nbytes)
-        ]
-        head = ("calls", "primitive and operands", "bytes", "where")
-        return html_table(head, rows, numbers=(0, 2)) if rows else ""
-
-    def _handler_table(self) -> str:
-        primitives: dict[tuple[str, str], Counter[str]] = {}
-        for line in self.lines:
-            if line.handler is not None:
-                counts = primitives.setdefault((line.handler, line.place), Counter())
-                counts[line.primitive] += line.count
-        rows = [
-            row(
-                "",
-                cell(str(sum(counts.values())), counts="calls"),
-                cell(_handler_html(*handler)),
-                cell(code(_counted(counts))),
-            )
-            for handler, counts in primitives.items()
-        ]
-        return html_table(("calls", "handler", "for"), rows, numbers=(0,)) if rows else ""
+        return run_page(self.function, self.lines, self.flow, self.totals)
 
     def to_html(self, path: str | Path) -> None:
         """Write the run as one page, which loads nothing from elsewhere."""
@@ -366,89 +213,29 @@ class Explanation:
             and (not classes or any(issubclass(cls, classes) for cls in line.dense))
         ]
         if dense:
-            shown = [f"  {clipped(str(line), 300)}" for line in dense[:10]]
-            more = [f"  ... and {len(dense) - 10} more"] if len(dense) > 10 else []
-            raise MaterializationError("\n".join(["implicit arrays became dense:", *shown, *more]))
+            shown = []
+            for line in dense[:_MOST_LINES]:
+                notes = line.notes[:_MOST_NOTES]
+                if line.lacks_handler and not line.reasons:
+                    notes = (f"no handler takes these operands of `{line.primitive}`", *notes)
+                shown.append("\n    - ".join([f"  {shortened(str(line), 300)}", *notes]))
+            if len(dense) > _MOST_LINES:
+                shown.append(f"  ... and {len(dense) - _MOST_LINES} more")
+            shown.append("Primitives that may be met go into allow=.")
+            raise MaterializationError(
+                clipped("\n".join(["implicit arrays became dense:", *shown]))
+            )
 
 
-def _times(count: int) -> str:
-    return f"{count} call{'' if count == 1 else 's'}"
-
-
-def _ran_a_handler(count: int) -> str:
-    return f"call{'' if count == 1 else 's'} ran a handler"
-
-
-def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{each} x{count}" for each, count in counts.items())
-
-
-def _outcome(line: Line, width: int) -> str:
+def _outcome(line: Line, width: int = 40) -> Cell:
     """What ran, with its place in at most `width` characters."""
     if line.handler is None:
-        return f"DENSE, {human_bytes(line.nbytes)}"
-    return f"{line.handler} ({short_place(line.place, width)})"
+        return Cell(f"DENSE, {human_bytes(line.nbytes)}")
+    return Cell(line.handler, f" ({short_place(line.place, width)})")
 
 
-def _shortened(notes: Iterable[str]) -> list[str]:
-    return [_PLACE.sub(lambda found: short_place(found[0]), each) for each in notes]
-
-
-# --- lines ---------------------------------------------------------------------------------------
-
-_Key: TypeAlias = tuple[
-    str, tuple[Operand, ...], tuple[str, str] | None, tuple[str, ...], str | None, str
-]
-
-
-def _key(event: Application | Materialization) -> _Key:
-    """What makes two events the same line."""
-    frame = _jax.user_frame(event.source)
-    where = None if frame is None else f"{frame.file}:{frame.line}"
-    backward = ""
-    if _jax.in_transpose(event.source):
-        transposed = event.transposed if isinstance(event, Materialization) else None
-        backward = f"in the transpose of {transposed}" if transposed else "in the backward pass"
-    if isinstance(event, Application):
-        ran = event.handler, str(event.place)
-        return event.primitive, event.operands, ran, event.declined, where, backward
-    return event.primitive, event.operands, None, event.reasons, where, backward
-
-
-def _line(key: _Key, events: Sequence[Application | Materialization]) -> Line:
-    primitive, operands, ran, reasons, where, backward = key
-    dense = [event for event in events if isinstance(event, Materialization)]
-    arguments = [event.argument for event in dense if event.argument and event.argument.name]
-    return Line(
-        primitive,
-        operands,
-        len(events),
-        None if ran is None else ran[0],
-        sum(event.nbytes or 0 for event in dense),
-        reasons,
-        where,
-        tuple(dict.fromkeys(event.cls for event in dense)),
-        tuple(dict.fromkeys(map(str, arguments))),
-        next((event.remedy for event in dense if event.remedy), ""),
-        backward,
-        "" if ran is None else ran[1],
-    )
-
-
-def _implicit_operands(event: Application | Materialization) -> int:
-    """How many events its call has."""
-    if isinstance(event, Application):
-        return 1
-    return max(1, sum(issubclass(operand.cls, ImplicitValue) for operand in event.operands))
-
-
-# --- pages ---------------------------------------------------------------------------------------
-
-_ABOUT = "What the run does with implicit arrays."
-_FLOW_NOTE = (
-    "In order, by scopes; what repeats stands once. The body of a loop is one call, however often "
-    "it runs."
-)
+def _where(line: Line, width: int = 40) -> Cell:
+    return Cell("", NOWHERE if line.where is None else short_place(line.where, width))
 
 
 def _flow_dict(part: Scope[int] | Step[int]) -> dict[str, Any]:
@@ -456,65 +243,6 @@ def _flow_dict(part: Scope[int] | Step[int]) -> dict[str, Any]:
         return {"line": part.what, "count": part.count}
     parts = [_flow_dict(each) for each in part.parts]
     return {"name": part.name, "times": part.times, "parts": parts}
-
-
-def _flow_html(lines: Sequence[Line], scope: Scope[int]) -> str:
-    shown: list[str] = []
-    for part in scope.parts:
-        if isinstance(part, Step):
-            line = lines[part.what]
-            kind = "fine" if line.handler else "dense"
-            outcome = _outcome_html(line, part.count) + listed(_shortened(line.notes))
-            where = _where_html(line)
-            shown.append(step(kind, part.count, _call_html(line), where, outcome))
-            continue
-        counts = list(replace(part, times=1).steps())
-        dense = sum(count for what, count in counts if lines[what].handler is None)
-        calls = _times(sum(count for _, count in counts))
-        each = " each" if part.times > 1 else ""
-        summary = code(part.name or "a round")
-        if part.times > 1:
-            summary += chip(f"{part.times} times")
-        ends = f"{chip(f'{dense} dense', 'dense')} of " if dense else ""
-        ends += f"{calls}{each}"
-        summary += f'<span class="end muted">{ends}</span>'
-        shown.append(folding(summary, _flow_html(lines, part), is_open=True))
-    return "".join(shown)
-
-
-def _call_html(line: Line) -> str:
-    operands = [
-        f'<span class="implicit">{html.escape(str(operand))}</span>'
-        if issubclass(operand.cls, ImplicitValue)
-        else html.escape(str(operand))
-        for operand in line.operands
-    ]
-    return f"<code><b>{html.escape(line.primitive)}</b>({', '.join(operands)})</code>"
-
-
-def _outcome_html(line: Line, count: int) -> str:
-    """What became of so many of the calls of a line."""
-    if line.handler is None:
-        together = " in all" if line.count > count else ""
-        return f'<span class="outcome">became dense, {human_bytes(line.nbytes)}{together}</span>'
-    return _handler_html(line.handler, line.place)
-
-
-def _handler_html(handler: str, place: str) -> str:
-    return f"{code(handler)} {code(short_place(place), kind='muted', title=place)}"
-
-
-def _where_html(line: Line) -> str:
-    """The user's line: where it is, and what stands there."""
-    if line.where is None:
-        return code(NOWHERE, kind="muted")
-    file, _, number = line.where.rpartition(":")
-    source = linecache.getline(file, int(number)).strip()
-    shown = f" {code(clipped(source, 120), kind='source')}" if source else ""
-    return code(short_place(line.where), kind="muted", title=line.where) + shown
-
-
-# --- explain -------------------------------------------------------------------------------------
 
 
 @_jax.api_boundary

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from typedqax._errors import UsageError
+from typedqax._errors import UsageError, shortened
 from typedqax._findings import Finding
 
 
@@ -109,7 +109,7 @@ def failed_imports(failures: Iterable[Failure]) -> Iterator[Finding]:
     alike: dict[tuple[str, int, str], list[str]] = defaultdict(list)
     for failure in failures:
         file, line = _place_of(failure)
-        said = str(failure.error).partition("\n")[0][:300]
+        said = shortened(str(failure.error).partition("\n")[0], 300)
         text = f"{type(failure.error).__name__}: {said}".rstrip(": .")
         alike[file, line, text].append(failure.module)
     for (file, line, text), modules in alike.items():

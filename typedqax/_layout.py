@@ -6,6 +6,7 @@ import os
 import shutil
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 NARROWEST, WIDEST = 80, 120
@@ -17,9 +18,27 @@ def terminal_width() -> int:
     return min(WIDEST, max(NARROWEST, shutil.get_terminal_size((100, 24)).columns))
 
 
-def clipped(text: str, width: int) -> str:
-    """`text` in at most `width` characters."""
-    return text if len(text) <= width else text[: width - 1] + "…"
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of a table.
+
+    Attributes:
+        text: what is cut where there is too little room.
+        end: what comes after it and counts most, such as a place: of this, the end stays.
+    """
+
+    text: str
+    end: str = ""
+
+    def __str__(self) -> str:
+        return self.text + self.end
+
+    def within(self, width: int) -> str:
+        """The cell in at most `width` characters."""
+        if len(str(self)) <= width:
+            return str(self)
+        left = width - len(self.end) - 1
+        return self.text[:left] + "…" + self.end if left >= 0 else "…" + self.end[1 - width :]
 
 
 def working_folder() -> str:
@@ -49,18 +68,16 @@ def human_bytes(count: int) -> str:
 
 def table(
     head: Sequence[str],
-    rows: Sequence[tuple[Sequence[str], Sequence[str]]],
+    rows: Sequence[tuple[Sequence[Cell], Sequence[str]]],
     shares: Sequence[int],
     width: int,
 ) -> str:
     """Rows under their head; what is too wide is cut. Each row brings notes, which are wrapped.
 
-    The last column holds places, of which the end counts.
-
     Columns take what they need, up to `shares` (per cent) of the width where that is too little.
     """
     needed = [
-        max([len(head[column]), *(len(cells[column]) for cells, _ in rows)])
+        max([len(head[column]), *(len(str(cells[column])) for cells, _ in rows)])
         for column in range(len(head))
     ]
     room = width - 2 * (len(head) - 1)
@@ -72,18 +89,15 @@ def table(
         for column, need in enumerate(needed):  # what others leave goes to the first that want it
             widths[column] += min(need - widths[column], room - sum(widths))
 
-    def line(cells: Sequence[str]) -> str:
-        shown = [clipped(cell, size) for cell, size in zip(cells[:-1], widths, strict=False)]
-        shown.append(
-            cells[-1] if len(cells[-1]) <= widths[-1] else "…" + cells[-1][1 - widths[-1] :]
-        )
+    def line(cells: Sequence[Cell]) -> str:
+        shown = [cell.within(size) for cell, size in zip(cells, widths, strict=True)]
         # The first column holds numbers.
         padded = [shown[0].rjust(widths[0])]
         padded += [cell.ljust(size) for cell, size in zip(shown[1:], widths[1:], strict=True)]
         return "  ".join(padded).rstrip()
 
     indent = " " * (widths[0] + 4)
-    lines = [line(head), "─" * min(width, sum(widths) + 2 * (len(head) - 1))]
+    lines = [line([*map(Cell, head)]), "─" * min(width, sum(widths) + 2 * (len(head) - 1))]
     for cells, notes in rows:
         lines.append(line(cells))
         for note in notes:

@@ -24,6 +24,8 @@ from typedqax._errors import (
 )
 from typedqax._installed import installed_now
 from typedqax._layout import human_bytes
+from typedqax._origin import Place
+from typedqax._reason import Reason
 from typedqax._signature import Operand
 from typedqax._table import live_tables
 from typedqax._value import ImplicitValue
@@ -133,24 +135,29 @@ class Materialization:
         return f"{self.primitive}({', '.join(shown)})"
 
     @property
-    def where(self) -> str:
+    def where(self) -> Reason:
         """The place, as the end of a sentence; empty where no line of the user's is known."""
         frame = _jax.user_frame(self.source)
         backward = _jax.in_transpose(self.source)
         of = f" from the transpose of {self.transposed}" if backward and self.transposed else ""
         if backward and not of:
             of = " in the backward pass"
-        place = "" if frame is None else f" at {frame.file}:{frame.line}"
+        place = () if frame is None else (" at ", Place(frame.file, frame.line))
         scope = _jax.name_scope(self.source)
-        return f"{of}{place}{f' (in {scope})' if scope else ''}"
+        return Reason(of, *place, f" (in {scope})" if scope else "")
+
+    @property
+    def told(self) -> Reason:
+        """What happened, and where."""
+        size = "" if self.nbytes is None else f" ({human_bytes(self.nbytes)})"
+        argument = ""
+        if self.argument is not None and self.argument.name is not None:
+            verb = "comes from" if self.argument.through else "is"
+            argument = f"; it {verb} the argument {self.argument}"
+        return Reason(f"{self.operand} became dense{size} for {self.call}", self.where, argument)
 
     def __str__(self) -> str:
-        size = "" if self.nbytes is None else f" ({human_bytes(self.nbytes)})"
-        text = f"{self.operand} became dense{size} for {self.call}{self.where}"
-        if self.argument is None or self.argument.name is None:
-            return text
-        verb = "comes from" if self.argument.through else "is"
-        return f"{text}; it {verb} the argument {self.argument}"
+        return str(self.told)
 
 
 # --- policy --------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from typedqax._dispatch import ANY_PRIMITIVE, Tables
 from typedqax._mismatch import mismatch
+from typedqax._reason import Reason
 from typedqax._signature import Operand
 from typedqax._table import Entry, HandlerTable, live_tables
 
@@ -37,8 +38,11 @@ def misses(tables: Tables, primitive: str, operands: Sequence[Operand]) -> list[
     elsewhere = [
         Miss(
             entry,
-            f"it is in the table {table.name!r} ({table.origin.place}), which is not installed "
-            "and was not given as handlers=",
+            Reason(
+                f"it is in the table {table.name!r} (",
+                table.origin.place,
+                "), which is not installed and was not given as handlers=",
+            ),
             table,
         )
         for table in live_tables()

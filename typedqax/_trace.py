@@ -25,6 +25,7 @@ from typedqax._contracts import check_materialized, check_results
 from typedqax._declined import DECLINE
 from typedqax._dispatch import ANY_PRIMITIVE, Candidate, Resolution, Tables, resolve
 from typedqax._errors import ContractError, MaterializationError
+from typedqax._handler import Handler
 from typedqax._jax import Params, Primitive, Trace, Tracer
 from typedqax._materialization import (
     InnerRefusal,
@@ -38,6 +39,7 @@ from typedqax._materialization import (
     report,
 )
 from typedqax._misses import misses
+from typedqax._reason import Reason
 from typedqax._recording import Application, kept_record, put_inside
 from typedqax._rule import Entry
 from typedqax._signature import Operand
@@ -756,7 +758,7 @@ class Call:
         handler = candidate.entry.handler
         params = handler.accepted(self.params)
         if isinstance(params, str):
-            self.reasons.append(f"{handler.name} ({handler.place}) declined: {params}")
+            self.reasons.append(_reason(handler, f" declined: {params}"))
             return None
         values = self.values[::-1] if candidate.swapped else self.values
         result = self._invoke(index, candidate, values, params)
@@ -768,7 +770,7 @@ class Call:
                     f"{handler.result.text}.",
                     advice="Annotate the result as `... | typedqax.Declined`.",
                 )
-            self.reasons.append(f"{handler.name} ({handler.place}) declined")
+            self.reasons.append(_reason(handler, " declined"))
             return None
         with _jax.under(self.trace.parent):
             return check_results(
@@ -885,11 +887,16 @@ class Call:
         """Why no handler takes this call, and what to do unless it is to write one."""
         near = misses(self.trace.run.tables, self.primitive.name, self.operands)
         table = near[0].table if near else None
-        reasons = [f"{m.entry.handler.name} ({m.entry.handler.place}): {m.reason}" for m in near]
+        reasons = [_reason(miss.entry.handler, ": ", miss.reason) for miss in near]
         return (
             (*self.reasons, *reasons[:3]),
             f"give the table {table.name!r} as handlers=, or tq.install it" if table else "",
         )
+
+
+def _reason(handler: Handler, *parts: str) -> Reason:
+    """What is said of a handler, with its name and place."""
+    return Reason(handler.name, " (", handler.place, ")", *parts)
 
 
 def _aval(value: Any) -> Any:

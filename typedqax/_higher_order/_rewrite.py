@@ -17,6 +17,7 @@ from typedqax._fields import field_layouts
 from typedqax._installed import installed_version
 from typedqax._jax import ClosedJaxpr, Jaxpr
 from typedqax._materialization import InnerRefusal, Materialization, is_forbidden, policy_key
+from typedqax._reason import Reason
 from typedqax._recording import Application, kept_record
 from typedqax._signature import Dense
 from typedqax._trace import Callers, HigherOrderRules, ImplicitTrace, Run, densify
@@ -304,7 +305,11 @@ def through(primitive: str, arguments: Sequence[Argument | None]) -> list[Argume
 
 def dense_in(rewritten: Rewritten) -> list[str]:
     """What became dense in a draft, a sentence each: why a result has another type, maybe."""
-    return [f"in it, {event}" for event in rewritten.events if isinstance(event, Materialization)]
+    return [
+        Reason("in it, ", event.told)
+        for event in rewritten.events
+        if isinstance(event, Materialization)
+    ]
 
 
 def forbidden_in(events: Iterable[Application | Materialization]) -> list[Materialization]:
