@@ -73,7 +73,9 @@ _higher_order.remat
 _higher_order.remat_opt
 _higher_order.custom_jvp
 _higher_order.custom_vjp
+_higher_order.custom_vmap
 _higher_order.call
+_higher_order.linear_call
 _higher_order.linear_solve
 _higher_order.shard_map
 _higher_order.other

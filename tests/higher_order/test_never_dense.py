@@ -156,7 +156,8 @@ DROPS: dict[str, tuple[Any, str]] = {
         lambda q: pallas.pallas_call(lambda i, o: None, out_shape=OUT, interpret=True)(q),
         "pallas",
     ),
-    "custom_vmap": (lambda q: sequential_vmap(jnp.sin)(q), "custom_vmap"),
+    "custom_vmap": (lambda q: sequential_vmap(jnp.sin)(q), "sin"),
+    "the result of a custom_vmap": (lambda q: sequential_vmap(lambda q: -q)(q), "custom_vmap"),
     "linear_call": (
         lambda q: jax.custom_derivatives.linear_call(
             lambda r, x: x * r, lambda r, ct: ct * r, TWO, q

@@ -270,6 +270,39 @@ def test_what_takes_dense_arrays_gets_them(name: str) -> None:
     assert_agrees(DENSE[name], low_rank(), way="jit")
 
 
+def linear(x: Any, w: Any) -> Any:
+    """Linear in `x`; its transpose is five times too large."""
+    return jax.custom_derivatives.linear_call(
+        lambda w, x: x @ w, lambda w, ct: 5 * (ct @ w.T), w, x
+    )
+
+
+def linear_closure(x: Any, w: Any) -> Any:
+    return jax.custom_derivatives.linear_call(
+        lambda _, x: x @ w, lambda _, ct: 5 * (ct @ w.T), (), x
+    )
+
+
+@pytest.mark.parametrize("f", [linear, linear_closure], ids=["a residual", "closed over"])
+def test_a_linear_call_keeps_what_it_is_not_linear_in(f: Any) -> None:
+    def pull_inside(x: Any, w: Any) -> Any:
+        return jax.grad(lambda x: jnp.sum(jnp.sin(f(x, w))))(x)
+
+    def pull_outside(x: Any, w: Any) -> Any:
+        return jax.jit(jax.grad(lambda x: jnp.sum(jnp.sin(use(f)(x, w)))))(x)
+
+    w = low_rank()
+    want = pull_inside(X, dense(w))
+    assert_same(want, 5 * jnp.cos(X @ dense(w)) @ dense(w).T)
+    with tq.materialization("error"):
+        only(f, "linear_call", X, w)
+        assert_agrees(f, X, w)
+        assert_same(use(pull_inside)(X, w), want)
+        assert_same(pull_outside(X, w), want)
+        assert_same(jax.jvp(lambda x: use(f)(x, w), (X,), (X,)), (X @ dense(w), X @ dense(w)))
+    assert not has_dense(staged(f, X, w), (3, 4))
+
+
 def test_debugging_sees_the_dense_array(capsys: pytest.CaptureFixture[str]) -> None:
     use(lambda p: jax.debug.print("p is {}", p))(Plain(jnp.arange(3.0)))
     jax.effects_barrier()

@@ -13,7 +13,9 @@ from typedqax._higher_order.call import call
 from typedqax._higher_order.cond import cond
 from typedqax._higher_order.custom_jvp import custom_jvp
 from typedqax._higher_order.custom_vjp import custom_vjp
+from typedqax._higher_order.custom_vmap import custom_vmap
 from typedqax._higher_order.jit import jit
+from typedqax._higher_order.linear_call import linear_call
 from typedqax._higher_order.linear_solve import linear_solve
 from typedqax._higher_order.other import other
 from typedqax._higher_order.remat import remat
@@ -56,6 +58,8 @@ RULES: Final = HigherOrderRules(
         "remat2": remat,
         "checkpoint": remat,
         "custom_linear_solve": linear_solve,
+        "custom_vmap_call": custom_vmap,
+        "linear_call": linear_call,
         "remat_opt": remat_opt,
     },
     other=other,

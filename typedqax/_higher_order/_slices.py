@@ -7,6 +7,7 @@ those of an array that stands for `x.T`, nor is a slice of `arange` an `arange`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,18 +56,28 @@ def slices_of(run: Run, value: Any) -> Slices | None:
     return Slices(Slot.of_abstract(piece), (is_cut,) * len(slot.avals))
 
 
-def stack_of(run: Run, slot: Slot, length: int) -> Slot | None:
-    """The slot of `length` values of `slot`, stacked; None where stacked leaves do not make it."""
-    stacked = Slot(slot.tree, tuple([_with_first_axis(aval, length) for aval in slot.avals]))
+def stack_of(run: Run, slot: Slot, length: int, carry: Sequence[bool] | None = None) -> Slot | None:
+    """The slot of `length` values of `slot`, stacked; None where stacked leaves do not make it.
+
+    Each leaf is stacked, or those that are to `carry` the new axis, and the values share the rest.
+    """
+    flags = (True,) * len(slot.avals) if carry is None else carry
+    avals = [
+        _with_first_axis(aval, length) if flag else aval
+        for aval, flag in zip(slot.avals, flags, strict=True)
+    ]
+    stacked = Slot(slot.tree, tuple(avals))
     if not slot.implicit:
         return stacked
     one, many = slot.stand_in(), stacked.stand_in()
     try:
         if tuple(aval_of(many).shape) != (length, *aval_of(one).shape):
             return None
+        if takes_batch_axes(one):
+            return stacked if all(flags) or carriers(many, (length,)) == list(flags) else None
     except TypedQaxError:
         return None  # its leaves would describe no array
-    return stacked if takes_batch_axes(one) or _same_filling(run, one, many) else None
+    return stacked if all(flags) and _same_filling(run, one, many) else None
 
 
 def _without_first_axis(aval: Any) -> Any:
