@@ -31,6 +31,7 @@ from typedqax.arrays import (
 )
 
 ALL = tq.HandlerTable("all", LORA, INT8, EYE, ZEROS, MASKED)
+KEY = jax.random.key(0)
 
 
 def numbers(seed: int, *shape: int) -> Array:
@@ -548,8 +549,60 @@ def test_a_fresh_adapter_changes_nothing() -> None:
 
 
 def test_an_adapter_of_no_rank_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"rank of at least 1, not 0"):
+    with pytest.raises(tq.UsageError, match=r"LoraMatrix.around\(..., rank=0\): give 1 or more"):
         LoraMatrix.around(numbers(4, 6, 3), rank=0, key=jax.random.key(0))
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        pytest.param(
+            lambda: LoraMatrix.around(numbers(0, 2, 3), rank=1.5, key=KEY),  # type: ignore[arg-type]  # the mistake
+            "LoraMatrix.around(..., rank=1.5): give 1 or more.",
+            id="rank",
+        ),
+        pytest.param(
+            lambda: LoraMatrix.around(numbers(0, 3), rank=1, key=KEY),
+            "LoraMatrix.around(Array f32[3], ...): a matrix has 2 axes.",
+            id="vector",
+        ),
+        pytest.param(
+            lambda: LoraMatrix.around(numbers(0, 4, 2, 3), rank=1, key=KEY),
+            (
+                "LoraMatrix.around(Array f32[4,2,3], ...): a matrix has 2 axes; for each of a "
+                "stack, jax.vmap LoraMatrix.around."
+            ),
+            id="stack",
+        ),
+        pytest.param(
+            lambda: Int8Matrix.quantize(jnp.ones((2, 3), jnp.int32), axis=0),
+            "Int8Matrix.quantize(Array i32[2,3], ...): give a matrix of floats.",
+            id="integers",
+        ),
+        pytest.param(
+            lambda: Int8Matrix.quantize([[1.0]], axis=0),  # type: ignore[arg-type]  # the mistake
+            "Int8Matrix.quantize(<list>, ...): give a matrix.",
+            id="list",
+        ),
+        pytest.param(
+            lambda: Int8Matrix.quantize(numbers(0, 2, 3), axis=2),
+            "Int8Matrix.quantize(..., axis=2): a matrix has the axes 0 and 1; None is for both.",
+            id="axis",
+        ),
+        pytest.param(lambda: Eye(-1), "Eye(-1): give the number of its rows.", id="size"),
+        pytest.param(
+            lambda: Eye((3, 3)),  # type: ignore[arg-type]  # the mistake
+            "Eye(<tuple>): give the number of its rows.",
+            id="shape",
+        ),
+    ],
+)
+def test_what_no_array_can_be_made_of_is_refused_in_a_sentence(
+    make: Callable[[], Any], text: str
+) -> None:
+    with pytest.raises(tq.UsageError) as caught:
+        make()
+    assert str(caught.value) == text
 
 
 def masked(seed: int) -> tuple[MaskedArray, np.ma.MaskedArray[Any, Any]]:

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 from jax.lax import DotDimensionNumbers
 from jaxtyping import Float
 
 from typedqax import ops
 from typedqax._array import ImplicitArray
+from typedqax._aval import describe, is_array_like
 from typedqax._declined import DECLINE, Declined
+from typedqax._errors import UsageError, shown_argument
 from typedqax._table import HandlerTable
 
 
@@ -88,6 +91,23 @@ def _without(gone: int | None, axes: Sequence[int]) -> tuple[int, ...]:
 def _stack_axes(w: Matrix) -> Any:
     """Which leaves of `w` are stacked, as `in_axes`: a field may be shared by the whole stack."""
     return jax.tree.map(lambda leaf: 0 if leaf.ndim == w.ndim else None, w)
+
+
+def refuse_no_matrix(maker: str, w: Any) -> None:
+    """Refuse what cannot be made an implicit matrix of floats.
+
+    Raises:
+        UsageError: it is none; the text names what was to make one of it.
+    """
+    if not is_array_like(w):
+        raise UsageError(f"{maker}({shown_argument(w)}, ...): give a matrix.")
+    operand = describe(w)
+    if len(operand.shape) != 2:
+        stack = len(operand.shape) > 2
+        advice = f"; for each of a stack, jax.vmap {maker}" if stack else ""
+        raise UsageError(f"{maker}({operand}, ...): a matrix has 2 axes{advice}.")
+    if not jnp.issubdtype(w.dtype, jnp.floating):
+        raise UsageError(f"{maker}({operand}, ...): give a matrix of floats.")
 
 
 def turned(leaf: Array) -> Array:

@@ -15,6 +15,7 @@ from jaxtyping import Float, Shaped
 from typedqax import ops
 from typedqax._array import ImplicitArray
 from typedqax._declined import DECLINE, Declined
+from typedqax._errors import UsageError, shown_argument
 from typedqax._table import HandlerTable
 from typedqax._value import ArrayValue
 
@@ -37,6 +38,9 @@ class Eye(ImplicitArray):
 
     def __init__(self, size: int, dtype: DTypeLike = jnp.float32) -> None:
         super().__init__()
+        given: object = size
+        if not isinstance(given, (int, np.integer)) or given < 0:
+            raise UsageError(f"Eye({shown_argument(given)}): give the number of its rows.")
         extent: Any = np.zeros((size, 0), jnp.dtype(dtype))
         self.extent = extent
 

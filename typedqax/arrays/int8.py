@@ -12,9 +12,10 @@ from jaxtyping import Float, Int8, Integer
 
 from typedqax import ops
 from typedqax._declined import DECLINE, Declined
+from typedqax._errors import UsageError, shown_argument
 from typedqax._table import HandlerTable
 from typedqax._value import ArrayValue
-from typedqax.arrays._matrix import STACKS, Matrix, turned, turns
+from typedqax.arrays._matrix import STACKS, Matrix, refuse_no_matrix, turned, turns
 
 
 class Int8Matrix(Matrix):
@@ -47,7 +48,16 @@ class Int8Matrix(Matrix):
 
         A scale is exact along the axis that a product contracts: for `x @ w` that is `axis=0`,
         a scale per column. `axis=None` is one scale for the whole matrix.
+
+        Raises:
+            UsageError: `w` is no matrix of floats, or has no such axis.
         """
+        refuse_no_matrix("Int8Matrix.quantize", w)
+        if axis not in (None, 0, 1, -1, -2):
+            raise UsageError(
+                f"Int8Matrix.quantize(..., axis={shown_argument(axis)}): a matrix has the axes 0 "
+                f"and 1; None is for both."
+            )
         largest = jnp.max(jnp.abs(w), axis=axis, keepdims=True)
         scale = jnp.where(largest == 0, jnp.ones_like(largest), largest / 127)
         return cls(values=jnp.round(w / scale).astype(jnp.int8), scale=scale)

@@ -15,9 +15,10 @@ from jaxtyping import Float, Integer
 from typedqax import ops
 from typedqax._array import aux_field
 from typedqax._declined import DECLINE, Declined
+from typedqax._errors import UsageError, shown_argument
 from typedqax._table import HandlerTable
 from typedqax._value import ArrayValue
-from typedqax.arrays._matrix import STACKS, Matrix, turned, turns
+from typedqax.arrays._matrix import STACKS, Matrix, refuse_no_matrix, turned, turns
 
 
 class LoraMatrix(Matrix):
@@ -51,14 +52,21 @@ class LoraMatrix(Matrix):
     ) -> LoraMatrix:
         """`w` with a fresh adapter that changes nothing yet: `a` is random, `b` is zero.
 
+        Raises:
+            UsageError: `w` is no matrix of floats, or `rank` is less than 1.
+
         >>> import jax, jax.numpy as jnp
         >>> from typedqax.arrays import LoraMatrix
         >>> fresh = LoraMatrix.around(jnp.ones((4, 6)), rank=2, key=jax.random.key(0))
         >>> bool((fresh.materialize() == 1).all())
         True
         """
-        if rank < 1:
-            raise ValueError(f"A LoRA adapter needs a rank of at least 1, not {rank}.")
+        given: object = rank
+        if not isinstance(given, (int, np.integer)) or given < 1:
+            raise UsageError(
+                f"LoraMatrix.around(..., rank={shown_argument(given)}): give 1 or more."
+            )
+        refuse_no_matrix("LoraMatrix.around", w)
         m, n = w.shape
         a = jax.random.normal(key, (m, rank), w.dtype) / np.sqrt(rank).astype(w.dtype)
         return cls(w=w, a=a, b=jnp.zeros((n, rank), w.dtype), alpha=alpha)

@@ -13,6 +13,7 @@ from jaxtyping import Integer, Shaped
 from typedqax import ops
 from typedqax._array import ImplicitArray
 from typedqax._declined import DECLINE, Declined
+from typedqax._errors import UsageError
 from typedqax._table import HandlerTable
 from typedqax._value import ArrayValue
 
@@ -42,7 +43,7 @@ def zeros_from(op: ops.AnyOp, *operands: Any, **params: Any) -> Zeros:
     """Zeros of the shape and dtype that `op` gives."""
     out = op.out_aval(*operands, **params)
     if isinstance(out, list):
-        raise TypeError(f"{op!r} gives a list of arrays.")
+        raise UsageError(f"zeros_from({op!r}, ...): it gives a list of arrays, and zeros are one.")
     return Zeros(shape=out.shape, dtype=out.dtype)
 
 
