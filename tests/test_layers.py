@@ -103,6 +103,9 @@ _lines
 _run_page
 _explain
 _samples
+_ways
+_difference
+_trials
 testing
 __main__
 arrays._matrix

@@ -307,7 +307,10 @@ def primitives_named(allow: object) -> frozenset[str]:
 
 
 _known_names: set[str] = set()
-"""Names that were found to be primitives': looking for them takes longer than a block may cost."""
+"""Names that were found to be primitives': looking for them takes longer than a block may cost.
+
+No more than there are primitives.
+"""
 
 
 def _refuse_unknown(names: Sequence[str]) -> None:
@@ -337,10 +340,14 @@ def _put_in_force(blocks: tuple[_Block, ...]) -> None:
 
 _numbers: dict[object, int] = {}
 _next_number = itertools.count(1)
+_MOST_NUMBERS: Final = 1024
+"""So many policies are told apart; after that all begin anew, with other numbers."""
 
 
 def _number_of(key: object) -> int:
     """A number for each key: JAX hashes it whenever it looks into a cache."""
+    if len(_numbers) >= _MOST_NUMBERS:  # of classes that are gone, say, or of sizes in a loop
+        _numbers.clear()
     return _numbers.setdefault(key, next(_next_number))
 
 
