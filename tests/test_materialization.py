@@ -23,6 +23,7 @@ from jaxtyping import Float
 import typedqax as tq
 from tests.implicit_world import close, numbers, transformed
 from typedqax import ops
+from typedqax._materialization import _MOST_NUMBERS, _numbers
 
 SAME = numbers(22, 3, 4)
 
@@ -490,6 +491,27 @@ def test_a_primitive_that_only_a_table_knows_may_be_named() -> None:
     tq.materialization("error", allow={"known_to_a_table_only", unknown})
     with pytest.raises(tq.UsageError):
         tq.materialization("error", allow={"known_to_nobody"})
+
+
+@pytest.mark.without_leak_checks  # it counts what is traced anew
+def test_many_policies_are_told_apart_and_not_all_remembered() -> None:
+    traces = []
+
+    @jax.jit
+    def step(x: Any) -> Any:
+        traces.append(x)
+        return transformed(jnp.sin)(x)
+
+    for size in range(_MOST_NUMBERS + 9):
+        with tq.materialization("error", larger_than=1 << 20 | size):
+            pass
+    assert len(_numbers) <= _MOST_NUMBERS
+    with tq.materialization("error", larger_than=1 << 20):  # one that is no longer remembered
+        step(Quiet(SAME))
+        step(Quiet(SAME))
+    assert len(traces) == 1
+    with tq.materialization("error"), pytest.raises(tq.MaterializationError):
+        step(Quiet(SAME))
 
 
 def test_each_thread_has_its_own_policy() -> None:

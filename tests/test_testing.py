@@ -561,6 +561,14 @@ def test_one(forbid_materialization):
     with pytest.raises(tq.MaterializationError):
         tq.use_implicit_args(jnp.sin)(Same(jnp.ones(3)))
 
+INSTALLED = tq.HandlerTable("t", tq.ops.sin.to(lambda x, /, **params: Same(x.x)))
+
+@pytest.mark.parametrize("time", [1, 2])
+def test_installed(installed_kept, time):
+    assert tq.which("sin", Same(jnp.ones(3))).winner is None
+    tq.install(INSTALLED)
+    assert tq.which("sin", Same(jnp.ones(3))).winner is not None
+
 def test_two(explained):
     tq.use_implicit_args(jnp.sin)(Same(jnp.ones(3)))
     assert [line.primitive for line in explained().materialized] == ["sin"]
@@ -578,4 +586,4 @@ def test_the_fixtures_come_as_a_plugin(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert "2 passed" in done.stdout, done.stdout
+    assert "4 passed" in done.stdout, done.stdout

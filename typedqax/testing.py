@@ -2,7 +2,8 @@
 
 Fixtures come with `pytest_plugins = ["typedqax.testing"]` in the `conftest.py` at a project's root:
 `forbid_materialization` makes it an error in the test that anything becomes dense for want of a
-handler; `explained()` tells what the test has done so far with implicit arrays.
+handler; `explained()` tells what the test has done so far with implicit arrays; what a test with
+`installed_kept` installs or declares is gone after it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typedqax._dispatch import ANY_PRIMITIVE, Tables
 from typedqax._errors import UsageError
 from typedqax._explain import Explanation
 from typedqax._handler import Handler
+from typedqax._installed import installed_kept
 from typedqax._materialization import materialization
 from typedqax._recording import Record, recording
 from typedqax._samples import Held, Sample, held_like, sampled_primitives, samples
@@ -316,6 +318,12 @@ if importlib.util.find_spec("pytest") is not None:  # it is no dependency: witho
     def forbid_materialization() -> Iterator[None]:
         """In the test, an implicit array that becomes dense for want of a handler is an error."""
         with materialization("error"):
+            yield
+
+    @pytest.fixture(name="installed_kept")
+    def _installed_kept() -> Iterator[None]:
+        """What the test installs, takes out or declares is after it as it was before."""
+        with installed_kept():
             yield
 
     @pytest.fixture
