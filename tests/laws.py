@@ -261,6 +261,7 @@ def main() -> None:
     jax.config.update("jax_numpy_rank_promotion", "raise")
     warnings.simplefilter("error")
     look(count, start)
+    print(f"{count} programs from seed {start} on give what dense arrays give")
 
 
 if __name__ == "__main__":
