@@ -60,6 +60,7 @@ _contracts
 _trace
 _leafwise
 _stacks
+_uniform
 _higher_order._rewrite
 _higher_order._dense
 _higher_order._ruleless

@@ -25,7 +25,15 @@ from typedqax._aval import (
 )
 from typedqax._contracts import check_fields
 from typedqax._errors import ContractError, UsageError, shown_argument
-from typedqax._value import EXACT, EXTENT, ImplicitValue, exactness, field_names, is_value
+from typedqax._value import (
+    EXACT,
+    EXTENT,
+    ImplicitValue,
+    exactness,
+    extent,
+    field_names,
+    is_value,
+)
 
 
 class ShapeProperty:
@@ -213,9 +221,7 @@ def _extent(value: Any, given: tuple[int, ...] | None) -> Any:
     dtype = given_dtype(value)
     if dtype is None or not is_floating(dtype):
         dtype = np.dtype(np.float32)
-    if all(isinstance(size, int) for size in shape):
-        return np.zeros((*shape, 0), dtype)
-    return jax.numpy.zeros((*shape, 0), dtype)  # symbolic sizes, in jax.export
+    return extent(shape, dtype)
 
 
 def _give_shape(value: ImplicitValue, shape: Sequence[int] | None) -> None:

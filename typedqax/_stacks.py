@@ -183,14 +183,19 @@ def _dynamic_slice(stack: Stack, starts: Sequence[Any], params: Params) -> LeafC
     return on_leaf
 
 
+def takes_indices_in_bounds(params: Params) -> bool:
+    """Whether a gather takes nothing out of bounds, which may be what no array of a class holds."""
+    return GatherScatterMode.from_any(params["mode"]) in (
+        GatherScatterMode.CLIP,
+        GatherScatterMode.PROMISE_IN_BOUNDS,
+    )
+
+
 def _gather(stack: Stack, beside: Sequence[Any], params: Params) -> LeafCall | None:
     numbers: GatherDimensionNumbers = params["dimension_numbers"]
     sizes, rank, events = params["slice_sizes"], stack.rank, len(stack.event)
-    if GatherScatterMode.from_any(params["mode"]) not in (
-        GatherScatterMode.CLIP,
-        GatherScatterMode.PROMISE_IN_BOUNDS,
-    ):
-        return None  # a place out of bounds may hold what no array of this class can
+    if not takes_indices_in_bounds(params):
+        return None
     gone = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     if any(axis >= rank for axis in gone):
         return None

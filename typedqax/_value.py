@@ -215,6 +215,13 @@ def with_children(value: V, children: dict[str, Any]) -> V:
     return copy
 
 
+def extent(shape: tuple[Any, ...], dtype: DTypeLike) -> Any:
+    """The leaf `EXTENT` of an array of this shape."""
+    if all(isinstance(size, int) for size in shape):
+        return np.zeros((*shape, 0), dtype)
+    return jax.numpy.zeros((*shape, 0), dtype)  # symbolic sizes, in jax.export
+
+
 if TYPE_CHECKING:
     ArrayValue: TypeAlias = jax.Array
 else:

@@ -1,7 +1,7 @@
 """What the trace does with primitives that hold functions: one module per family.
 
-What it does with the few others that have a rule stands in `typedqax._leafwise` and
-`typedqax._stacks`.
+What it does with the few others that have a rule stands in `typedqax._leafwise`,
+`typedqax._stacks` and `typedqax._uniform`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typedqax._higher_order.while_loop import while_loop
 from typedqax._leafwise import LEAFWISE
 from typedqax._stacks import ON_BATCH_AXES
 from typedqax._trace import Call, HigherOrderRules, PrimitiveRule
+from typedqax._uniform import IN_ANOTHER_SHAPE
 
 
 def _in_turn(*tables: Mapping[str, PrimitiveRule]) -> dict[str, PrimitiveRule]:
@@ -50,7 +51,7 @@ def _in_turn(*tables: Mapping[str, PrimitiveRule]) -> dict[str, PrimitiveRule]:
 
 RULES: Final = HigherOrderRules(
     primitives={
-        **_in_turn(LEAFWISE, ON_BATCH_AXES),
+        **_in_turn(LEAFWISE, ON_BATCH_AXES, IN_ANOTHER_SHAPE),
         "jit": jit,
         "cond": cond,
         "while": while_loop,

@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-
 from typedqax import _jax
 from typedqax._aval import aval_of
 from typedqax._errors import TypedQaxError
 from typedqax._higher_order._rewrite import Slot
 from typedqax._stacks import carriers, takes_batch_axes
-from typedqax._trace import Run, densify
+from typedqax._trace import Run
+from typedqax._uniform import same_filling
 from typedqax._value import EXTENT, field_names, with_children
 
 
@@ -50,7 +49,7 @@ def slices_of(run: Run, value: Any) -> Slices | None:
         ]
         return Slices(Slot(slot.tree, tuple(avals)), tuple(cut))
     piece = _uniform_piece(whole)
-    if piece is None or not _same_filling(run, whole, piece):
+    if piece is None or not same_filling(run, whole, piece):
         return None
     is_cut = not field_names(type(whole)).children
     return Slices(Slot.of_abstract(piece), (is_cut,) * len(slot.avals))
@@ -77,7 +76,7 @@ def stack_of(run: Run, slot: Slot, length: int, carry: Sequence[bool] | None = N
             return stacked if all(flags) or carriers(many, (length,)) == list(flags) else None
     except TypedQaxError:
         return None  # its leaves would describe no array
-    return stacked if all(flags) and _same_filling(run, one, many) else None
+    return stacked if all(flags) and same_filling(run, one, many) else None
 
 
 def _without_first_axis(aval: Any) -> Any:
@@ -99,43 +98,3 @@ def _uniform_piece(value: Any) -> Any:
         return with_children(value, {EXTENT: extent})
     given = value.__dict__.get("_given_shape")
     return with_children(value, {"_given_shape": given[1:]}) if given else None
-
-
-def _same_filling(run: Run, one: Any, other: Any) -> bool:
-    """Whether both are filled with the same number, computed from the same leaves."""
-    filling = _filling(run, one)
-    return filling is not None and filling == _filling(run, other)
-
-
-def _filling(run: Run, value: Any) -> tuple[Any, ...] | None:
-    """The scalar program whose result `materialize` broadcasts; None where it does otherwise."""
-    leaves, tree = jax.tree.flatten(value)
-    quiet = run.quieted()
-
-    def materialized(*leaves: Any) -> Any:
-        return densify(jax.tree.unflatten(tree, leaves), quiet)
-
-    shadows = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
-    closed = jax.make_jaxpr(materialized)(*shadows)
-    jaxpr = closed.jaxpr
-    names: dict[Any, Any] = {var: place for place, var in enumerate(jaxpr.invars)}
-
-    def name(atom: Any) -> Any:
-        return repr(atom.val) if hasattr(atom, "val") else names.get(atom)
-
-    program: list[Any] = [str(closed.out_avals[0].dtype)]
-    filled = jaxpr.outvars[0]
-    for eqn in jaxpr.eqns:
-        broadcasts = eqn.primitive.name == "broadcast_in_dim" and eqn is jaxpr.eqns[-1]
-        if any(atom.aval.shape for atom in eqn.invars) or any(
-            var.aval.shape for var in eqn.outvars if not broadcasts
-        ):
-            return None
-        if broadcasts and eqn.outvars[0] is filled:
-            filled = eqn.invars[0]
-            break
-        names.update({var: (len(program), place) for place, var in enumerate(eqn.outvars)})
-        program.append((eqn.primitive.name, str(eqn.params), *map(name, eqn.invars)))
-    if filled.aval.shape or closed.consts:
-        return None
-    return (*program, name(filled))
