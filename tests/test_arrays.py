@@ -30,6 +30,8 @@ from typedqax.arrays import (
     Zeros,
 )
 
+pytestmark = pytest.mark.without_leak_checks  # but for test_no_handler_leaks_a_tracer
+
 ALL = tq.HandlerTable("all", LORA, INT8, EYE, ZEROS, MASKED)
 KEY = jax.random.key(0)
 
@@ -336,15 +338,11 @@ def loss(result: Any) -> Array:
 def gradients(functions: dict[str, Callable[[Any], Any]], w: Any) -> dict[str, list[Array]]:
     """The gradient of each result's loss, in the leaves that have one."""
 
-    def gradient(f: Callable[[Any], Any], w: Any) -> list[Array]:
+    def gradient(f: Callable[[Any], Any]) -> list[Array]:
         leaves = jax.tree.leaves(jax.grad(lambda w: loss(f(w)), allow_int=True)(w))
         return [leaf for leaf in leaves if leaf.dtype != jax.dtypes.float0]
 
-    def all_of_them(w: Any) -> dict[str, list[Array]]:
-        return {name: gradient(f, w) for name, f in functions.items()}
-
-    computed: dict[str, list[Array]] = jax.jit(all_of_them)(w)
-    return computed
+    return {name: gradient(f) for name, f in functions.items()}
 
 
 @every_kind
@@ -355,8 +353,9 @@ def test_gradients_in_the_fields_are_those_of_plain_jax(kind: Kind) -> None:
     def plain(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return lambda w: f(kind.reference(w))
 
-    want = gradients({name: plain(f) for name, f in functions.items()}, w)
-    assert_all_close(gradients(implicit, w), want, kind)
+    dense = {name: plain(f) for name, f in functions.items()}
+    got, want = (jax.jit(functools.partial(gradients, each))(w) for each in (implicit, dense))
+    assert_all_close(got, want, kind)
 
 
 def stacked(kind: Kind) -> tuple[list[Any], Any]:
@@ -391,6 +390,20 @@ def test_scan_slices_the_fields(kind: Kind) -> None:
     count, results = jax.jit(run)(stack)
     assert count == 3
     assert_all_close(results, expected(kind, each), kind)
+
+
+@every_kind
+def test_no_handler_leaks_a_tracer(kind: Kind) -> None:
+    functions, (_, stack) = functions_of(kind), stacked(kind)
+    implicit = {name: tq.use_implicit_args(f, handlers=kind.table) for name, f in functions.items()}
+    f = tq.use_implicit_args(every_function(kind), handlers=kind.table)
+    scanned = tq.use_implicit_args(
+        lambda ws: lax.map(every_function(kind), ws), handlers=kind.table
+    )
+    with jax.checking_leaks():
+        jax.make_jaxpr(functools.partial(gradients, implicit))(kind.make(0))
+        jax.make_jaxpr(jax.vmap(lambda w: tq.materialize(f(w))))(stack)
+        jax.make_jaxpr(scanned)(stack)
 
 
 MAPPED = [
