@@ -72,6 +72,13 @@ def nothing_installed_stays() -> Iterator[None]:
 
 
 @pytest.fixture
+def nothing_else_installed() -> Iterator[None]:
+    """What the test installs is all that is installed."""
+    with nothing_installed():
+        yield
+
+
+@pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
     """Writes a package, a keyword for each of its files; what imports it left is gone afterwards.
 

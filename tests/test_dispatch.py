@@ -6,7 +6,6 @@ import gc
 import itertools
 import threading
 import weakref
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import pytest
@@ -32,17 +31,13 @@ from tests.handler_kit import (
 from typedqax import _dispatch
 from typedqax._dispatch import Resolution, Tables, resolve
 from typedqax._errors import AmbiguityError
-from typedqax._installed import install, installed, nothing_installed, uninstall
+from typedqax._installed import install, installed, uninstall
 from typedqax._misses import misses
 from typedqax._signature import Dense, Operand
 from typedqax._table import HandlerTable
 from typedqax._value import ImplicitValue
 
-
-@pytest.fixture(autouse=True)
-def nothing_stays_installed() -> Iterator[None]:
-    with nothing_installed():
-        yield
+pytestmark = pytest.mark.usefixtures("nothing_else_installed")
 
 
 def zeros() -> HandlerTable:

@@ -24,7 +24,7 @@ from jaxtyping import Float
 import typedqax as tq
 from tests.implicit_world import close
 from typedqax import ops
-from typedqax._errors import UsageError, shown_argument
+from typedqax._errors import UsageError, shortened, shown_argument
 
 transformed: Callable[..., Any] = tq.use_implicit_args
 
@@ -335,6 +335,18 @@ def test_a_failing_materialize_is_named_with_its_place_and_is_the_cause() -> Non
         f"abstractly for x=f32[3,2]. Mend materialize(), or the fields: annotations that share axes"
     ) in str(caught.value)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        pytest.param("one two three", "one two three", id="that fits"),
+        pytest.param("one two three, four", "one two three…", id="between words"),
+        pytest.param("one," * 9, "one,one,one,on…", id="without words"),
+    ],
+)
+def test_a_text_is_cut_between_words(text: str, short: str) -> None:
+    assert shortened(text, 15) == short
 
 
 def test_a_missing_param_is_named_by_jax_and_explained() -> None:

@@ -42,7 +42,6 @@ from typedqax._installed import (
     installed_now,
     installed_table,
     installed_version,
-    nothing_installed,
     recheck_class,
     uninstall,
 )
@@ -50,11 +49,7 @@ from typedqax._rule import Rule
 from typedqax._table import HandlerTable
 from typedqax._value import ImplicitValue
 
-
-@pytest.fixture(autouse=True)
-def nothing_stays_installed() -> Iterator[None]:
-    with nothing_installed():
-        yield
+pytestmark = pytest.mark.usefixtures("nothing_else_installed")
 
 
 def errors_installed() -> list[Finding]:

@@ -49,9 +49,6 @@ from typedqax._errors import (
     RefusedTableError,
     TypedQaxError,
 )
-from typedqax._installed import (
-    nothing_installed,
-)
 from typedqax._relations import is_subset
 from typedqax._rule import Entry, Rule, Target
 from typedqax._signature import Dense, Operand
@@ -59,11 +56,7 @@ from typedqax._table import HandlerTable
 from typedqax._value import ImplicitValue
 from typedqax.arrays import LORA
 
-
-@pytest.fixture(autouse=True)
-def nothing_stays_installed() -> Iterator[None]:
-    with nothing_installed():
-        yield
+pytestmark = pytest.mark.usefixtures("nothing_else_installed")
 
 
 # --- infinity times zero --------------------------------------------------------------------

@@ -291,7 +291,7 @@ def given_dtype(value: ImplicitValue) -> np.dtype[Any] | None:
         default = getattr(type(value), "default_dtype", None)
         if default is None:
             return None
-        dtype = _as_dtype(default)
+        dtype = _jax.canonical_dtype(default)
     cast: np.dtype[Any] | None = getattr(value.__dict__.get(EXTENT), "dtype", None)
     if cast is None or cast == dtype or not (is_floating(cast) and is_floating(dtype)):
         return dtype
@@ -310,10 +310,6 @@ def _extent_shape(value: ImplicitValue) -> tuple[int, ...] | None:
     if not is_array_like(extent):
         raise ShapeError.no_array(type(value).__name__, "shape", extent)
     return shape_of(extent)[:-1]
-
-
-def _as_dtype(dtype: Any) -> np.dtype[Any]:
-    return _jax.canonical_dtype(dtype)
 
 
 def _evaluated(value: ImplicitValue) -> Derived:
@@ -378,7 +374,7 @@ def _evaluate(value: ImplicitValue, shadows: dict[str, Any], key: Any) -> Derive
             found["shape"] = shadow.__dict__["_given_shape"] = tuple(ask_shape())
         asked = "compute_dtype()"
         if ask_dtype is not None:
-            found["dtype"] = shadow.__dict__["_given_dtype"] = _as_dtype(ask_dtype())
+            found["dtype"] = shadow.__dict__["_given_dtype"] = _jax.canonical_dtype(ask_dtype())
             if EXTENT in shadow.__dict__:  # the dtype of which says whether it was cast
                 extent = shape_of(shadow.__dict__[EXTENT])
                 shadow.__dict__[EXTENT] = jax.ShapeDtypeStruct(extent, found["dtype"])
@@ -410,7 +406,7 @@ def _evaluate(value: ImplicitValue, shadows: dict[str, Any], key: Any) -> Derive
         ) from error
     finally:
         _active.keys.discard(key)
-    return Derived(tuple(found["shape"]), _as_dtype(found["dtype"]))
+    return Derived(tuple(found["shape"]), _jax.canonical_dtype(found["dtype"]))
 
 
 def _shown_field(name: str, field: Any) -> str:

@@ -46,17 +46,13 @@ def _of_missing_params(rule: Rule) -> Iterator[Finding]:
     """Params without which there is no call, and with which the handler declines."""
     handler = rule.handler
     for target in rule.targets:
-        for name in sorted(_always(ops.find(target.name)) - handler.params.named):
+        op = ops.find(target.name)
+        for name in sorted((op.required if op else frozenset()) - handler.params.named):
             text = (
                 f"`{handler.name}` declines every call of `{target.name}`, which always has the "
                 f"param `{name}`: name it, or take **params"
             )
             yield _at(handler, handler.place.line, "always-declines", text)
-
-
-def _always(op: ops.AnyOp | None) -> frozenset[str]:
-    """The params that every call of a primitive has."""
-    return frozenset() if op is None else frozenset(op.params).difference(op._defaults)
 
 
 def _of_params(rule: Rule) -> Iterator[Finding]:
@@ -156,7 +152,7 @@ def _of_result(rule: Rule) -> Iterator[Finding]:
 def _contradiction(entry: Entry) -> str | None:
     """What the primitive gives for a call that the entry takes, if it is not as annotated."""
     op, items = ops.find(entry.target.name), entry.handler.result.items
-    if op is None or not items or _always(op):
+    if op is None or not items or op.required:
         return None
     call = entry.calls.reaching(entry.signature)
     match = None if call is None else entry.signature.match(call)

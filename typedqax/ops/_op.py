@@ -187,6 +187,11 @@ class AnyOp:
         except TypedQaxError:
             return False
 
+    @property
+    def required(self) -> frozenset[str]:
+        """The params that every call of it has."""
+        return frozenset(self.params).difference(self._defaults)
+
     def stands_for(self, primitive: _jax.Primitive) -> bool:
         """Whether this is the op of `primitive`, and not of another one of the same name."""
         return self.is_in_jax and self.primitive is primitive
