@@ -396,3 +396,14 @@ def test_a_table_sealed_before_a_class_of_two_kinds_is_looked_at_again() -> None
     with pytest.raises(AmbiguityError):
         HandlerTable("composed", table)
     assert cls.__bases__ == (One, Two)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [(Zero, "the class Zero"), (3, "int"), ([], "list")],
+    ids=["class", "number", "list"],
+)
+def test_what_is_no_table_is_told_by_what_it_is(given: Any, shown: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        install(given)
+    assert str(caught.value) == f"install takes a HandlerTable; got {shown}"

@@ -461,7 +461,7 @@ def test_facts_speak_of_generated_ops_only() -> None:
 
 def test_the_namespace_offers_nothing_but_ops_their_params_and_groups() -> None:
     kinds = (ops.AnyOp, ops.AnyGroup)
-    helpers = {"find", "listed", "of_primitive"}
+    helpers = {"computing", "find", "listed", "of_primitive"}
     for name in set(ops.__all__) - helpers:
         value = getattr(ops, name)
         assert isinstance(value, (*kinds, type)), name

@@ -224,6 +224,10 @@ WRONG: dict[str, tuple[Any, str]] = {
         lambda: tq.which("dot_generl", TWO),
         "JAX has no primitive 'dot_generl'. Did you mean 'dot_general'?",
     ),
+    "a function of JAX": (
+        lambda: tq.which("einsum", TWO),
+        "JAX has no primitive 'einsum'. JAX computes it by ops.dot_general.",
+    ),
     "a group": (
         lambda: tq.which(ops.elementwise_unary, TWO),
         "which takes one op; ops.elementwise_unary is a group of them.",

@@ -298,6 +298,8 @@ def _is_rule(part: Part) -> bool:
 
 
 def _described(table: object) -> str:
+    if isinstance(table, type):
+        return f"the class {table.__name__}"
     return f"table {table.name!r}" if isinstance(table, HandlerTable) else type(table).__name__
 
 

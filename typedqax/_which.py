@@ -245,6 +245,9 @@ def _primitive_named(op: object) -> tuple[str, ops.AnyOp | None]:
         if found is None:
             near = difflib.get_close_matches(op, dir(ops), n=1)
             meant = f" Did you mean {near[0]!r}?" if near else ""
+            computing = ops.computing(op)
+            if computing is not None:
+                meant = f" JAX computes it by {computing!r}."
             raise UsageError(f"which: JAX has no primitive {op!r}.{meant} See dir(typedqax.ops).")
         return found.name, found
     if isinstance(op, ops.AnyOp):

@@ -68,6 +68,7 @@ __all__ = [
     "UnlistedOp",
     "VariadicOp",
     "any_primitive",
+    "computing",
     "cumulative",
     "elementwise_binary",
     "elementwise_unary",
@@ -106,6 +107,19 @@ def find(wanted: Primitive | str, /) -> AnyOp | None:
         return _by_attribute.get(wanted) or _by_attribute.get(f"{wanted}_") or _by_name.get(wanted)
     op = _by_name.get(wanted.name)
     return op if op is not None and op.stands_for(wanted) else None
+
+
+def computing(function: str, /) -> AnyOp | None:
+    """The op by which JAX computes a function of this name that is no primitive, if there is one.
+
+    >>> from typedqax import ops
+    >>> ops.computing("einsum")
+    ops.dot_general
+    """
+    for attribute, names in _COMPUTE.items():
+        if function in names.split():
+            return _by_attribute.get(attribute)
+    return None
 
 
 def of_primitive(primitive: Primitive, /) -> AnyOp:
@@ -325,9 +339,9 @@ def _meant(name: str) -> str:
     same = find(name.removesuffix("_p"))
     if same is not None:
         return f"; the op of that primitive is {same!r}"
-    computing = next((op for op, names in _COMPUTE.items() if name in names.split()), None)
-    if computing is not None:
-        return f", since {name} is no primitive: JAX computes it by ops.{computing}"
+    op = computing(name)
+    if op is not None:
+        return f", since {name} is no primitive: JAX computes it by {op!r}"
     near = difflib.get_close_matches(name, __all__, n=3)
     if not near:
         return "; dir(typedqax.ops) lists the names"
