@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
 
@@ -55,3 +56,15 @@ def test_what_no_checker_sees_is_raised_or_found_by_the_command(mistakes: list[M
 
 def test_the_page_is_linked_from_the_readme() -> None:
     assert "(MISTAKES.md)" in (ROOT / "README.md").read_text()
+
+
+def test_the_page_on_checkers_counts_the_same_mistakes() -> None:
+    seen = re.search(r"mypy --strict: (\d+), pyright: (\d+)", mistakes_table.PAGE.read_text())
+    assert seen is not None
+    mypy, pyright = seen.groups()
+    page = (mistakes_table.ROOT / "CHECKERS.md").read_text()
+    told = re.findall(r"^\| (mypy|pyright|ty|pyrefly)\b.* (\d+) of (\d+) \|$", page, re.MULTILINE)
+    assert {of for _, _, of in told} == {mypy}
+    assert {count for checker, count, _ in told if checker == "mypy"} == {mypy}
+    assert {count for checker, count, _ in told if checker == "pyright"} == {pyright}
+    assert f"those {mypy} of [MISTAKES.md](MISTAKES.md)" in page
