@@ -197,3 +197,27 @@ def test_what_is_carried_is_in_force_again_where_an_equation_is_evaluated() -> N
         _jax.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, x)
     assert seen == [("sin", "outer"), ("cos", "inner"), ("tanh", None)]
     assert _jax.carried() is None
+
+
+def test_what_is_compiled_quickly_gives_the_same() -> None:
+    options = _jax.quick_compilation()
+    x = jnp.arange(6.0).reshape(2, 3)
+    compiled = jax.jit(lambda x: jnp.sin(x) @ x.T).lower(x).compile(compiler_options=options)
+    np.testing.assert_allclose(compiled(x), np.sin(x) @ x.T, rtol=1e-6)
+    assert options
+
+
+def test_an_option_that_xla_has_not_is_seen() -> None:
+    assert _jax._is_known({"xla_backend_optimization_level": "0"})
+    assert not _jax._is_known({"xla_no_such_option": True})
+
+
+def test_an_error_may_keep_the_frames_of_jax() -> None:
+    def files() -> set[str]:
+        with pytest.raises(ZeroDivisionError) as caught:
+            jax.jit(lambda x: x * (1 // 0))(1.0)
+        return {Path(entry.path).name for entry in caught.traceback}
+
+    with _jax.whole_tracebacks():
+        assert "pjit.py" in files()
+    assert "pjit.py" not in files()

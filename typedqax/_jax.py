@@ -112,6 +112,33 @@ def transform_boundary(function: C) -> C:
     return _traceback_util.api_boundary(api_boundary(function))
 
 
+@functools.cache
+def quick_compilation() -> dict[str, str | bool]:
+    """Options with which XLA compiles in half the time, for what runs once on a few numbers."""
+    wanted: dict[str, str | bool] = {
+        "xla_backend_optimization_level": "0",
+        "xla_llvm_disable_expensive_passes": True,
+        "xla_cpu_use_fusion_emitters": False,
+    }
+    return {name: value for name, value in wanted.items() if _is_known({name: value})}
+
+
+def _is_known(option: dict[str, str | bool]) -> bool:
+    """Whether this XLA, which changes its options as it likes, has one."""
+    try:
+        jax.jit(lambda x: x).lower(np.float32(0)).compile(compiler_options=option)
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True
+
+
+@contextmanager
+def whole_tracebacks() -> Iterator[None]:
+    """Errors keep JAX's frames in the block: to look for those takes JAX longer than most calls."""
+    with _config.traceback_filtering("off"):
+        yield
+
+
 def _until_user(trace: TracebackType | None) -> TracebackType | None:
     """The user's frames of a traceback, and what stands between them."""
     until: TracebackType | None = None

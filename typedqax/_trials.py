@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 
+from typedqax import _jax
 from typedqax._aval import describe
 from typedqax._difference import array_difference, rounding, where_finite
 from typedqax._dispatch import Tables, resolve
@@ -33,12 +34,6 @@ OF_EACH_STACK = 3
 
 _MANY = 8
 """A rule for more primitives than this is for a group of them."""
-
-_QUICK: dict[str, str | bool] = {
-    # Every call runs once, on a few numbers: what counts is the time to compile it.
-    "xla_backend_optimization_level": "0",
-    "xla_llvm_disable_expensive_passes": True,
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -188,7 +183,7 @@ class Trials:
         operands = [self.samples[number][0].operands for number in numbers]
         try:
             lowered = jax.jit(everything).lower(operands)
-            pairs = lowered.compile(compiler_options=_QUICK)(operands)
+            pairs = lowered.compile(compiler_options=_jax.quick_compilation())(operands)
         except Exception:  # noqa: BLE001  # there is one that JAX cannot compile
             if len(numbers) == 1:
                 self._compare_alone(numbers[0], few)
@@ -295,7 +290,7 @@ def _refusal(function: Callable[..., Any], operands: Sequence[Any]) -> str:
 def _compiled(way: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
     """What the transformation `way` of `function` gives, compiled."""
     lowered = jax.jit(lambda *given: way(function, *given)).lower(*operands)
-    return lowered.compile(compiler_options=_QUICK)(*operands)
+    return lowered.compile(compiler_options=_jax.quick_compilation())(*operands)
 
 
 def _raised_by(error: Exception, chain: Sequence[Handler]) -> Handler | None:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import jax
 
+from typedqax import _jax
 from typedqax._array import ImplicitArray
 from typedqax._aval import look
 from typedqax._dispatch import ANY_PRIMITIVE, Tables
@@ -127,7 +128,7 @@ def check_handlers(
     every = _entries(cls, Tables.of(handlers))
     entries = [entry for entry in every if entry.target.name not in skip]
     tried = Trials(entries, handlers, tolerance, without)
-    with materialization("allow", cls):
+    with materialization("allow", cls), _jax.whole_tracebacks():
         for sample in _samples(entries, instances, calls):
             if sample.primitive not in skip:
                 tried.look(sample)
