@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -10,13 +11,20 @@ import jax.numpy as jnp
 import pytest
 
 from tests.handler_kit import Zero
-from typedqax import _domains, ops
+from typedqax import _domains, _jax, ops
 from typedqax._domains import COMMUTATIVE, primitive_domain
 from typedqax._signature import Dense, Operand, Signature
 from typedqax._value import ImplicitValue
 
 SHAPES = [(), (1,), (2,), (3,), (1, 3), (2, 1), (2, 3)]
 DTYPES = ["float32", "int32", "uint8", "bool", "complex64"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _whole_tracebacks() -> Iterator[None]:
+    with _jax.whole_tracebacks():  # of thousands of calls that JAX refuses
+        yield
+
 
 PARAMS: dict[str, dict[str, Any]] = {
     "concatenate": {"dimension": 0},
