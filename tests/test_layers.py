@@ -86,6 +86,7 @@ _construction
 _shown
 _members
 _array
+ops._any
 ops._op
 ops._generated
 ops

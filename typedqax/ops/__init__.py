@@ -18,10 +18,9 @@ from typedqax import _jax
 from typedqax._jax import Primitive
 from typedqax._rule import Target
 from typedqax.ops import _generated
+from typedqax.ops._any import AnyGroup, AnyOp, UnlistedOp
 from typedqax.ops._generated import *  # noqa: F403  # each op and its params, as listed there
 from typedqax.ops._op import (
-    AnyGroup,
-    AnyOp,
     BinaryGroup,
     BinaryOp,
     HigherOrderOp,
@@ -40,7 +39,6 @@ from typedqax.ops._op import (
     TernaryOp,
     UnaryGroup,
     UnaryOp,
-    UnlistedOp,
     VariadicOp,
 )
 

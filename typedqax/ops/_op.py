@@ -1,18 +1,13 @@
-"""Op: one JAX primitive as a typed object, by how many operands it takes and how many results."""
+"""Ops by how many operands they take and how many results they give, and groups of one kind."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import NotImplementedType
 from typing import (
-    Any,
     Concatenate,
     Generic,
-    NotRequired,
-    Protocol,
-    TypedDict,
     Unpack,
-    cast,
     overload,
 )
 
@@ -22,11 +17,9 @@ from jax.typing import ArrayLike
 from typing_extensions import ParamSpec, TypeVar
 
 from typedqax import _jax
-from typedqax._collecting import refuse
 from typedqax._declined import Declined
-from typedqax._errors import TypedQaxError, UsageError
-from typedqax._rule import Rule, Target
-from typedqax._transform import apply_primitive
+from typedqax._rule import Rule
+from typedqax.ops._any import AnyGroup, AnyOp, Facts, HasAval, declared, members
 
 # What a handler is given by keyword. Open by default, so that `op: ops.BinaryOp` in a handler's
 # signature means an op of any params.
@@ -43,216 +36,6 @@ Z = TypeVar("Z", bound=Array)
 R = TypeVar("R", bound=Array | Declined | NotImplementedType)
 Rs = TypeVar("Rs", bound=Sequence[Array] | Declined | NotImplementedType)
 AnyR = TypeVar("AnyR", bound=Array | Sequence[Array] | Declined | NotImplementedType)
-O = TypeVar("O", bound="AnyOp", covariant=True)  # noqa: E741  # an op, as R is a result
-
-
-class HasAval(Protocol):
-    """Whatever has a shape and a dtype: an array of any kind, or `jax.ShapeDtypeStruct`."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The size of each axis."""
-        ...
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype; for random keys one of JAX's extended dtypes, which numpy does not know."""
-        ...
-
-
-class Facts(TypedDict):
-    """What an op is given besides its name and params.
-
-    Attributes:
-        doc: a line on what it computes.
-        attribute: its name in `typedqax.ops`, where it is not the primitive's own.
-        path: where JAX keeps the primitive, where that is not told by the attribute.
-    """
-
-    doc: str
-    attribute: NotRequired[str]
-    path: NotRequired[str]
-
-
-class _Doc:
-    """`__doc__` of a class of ops and of each op: of an op, what it computes and its params."""
-
-    __slots__ = ("_of_class",)
-
-    def __init__(self, of_class: str | None) -> None:
-        self._of_class = of_class
-
-    def __get__(self, op: AnyOp | None, owner: type) -> str | None:
-        if op is None:
-            return self._of_class
-        params = ", ".join(op.params)
-        known = "" if op.name == op.attribute else f" In a jaxpr it is `{op.name}`."
-        kind = (self._of_class or owner.__name__).partition("\n")[0]
-        return f"{op.doc}\n\n{kind}{known}\nParams: {params or 'none'}."
-
-
-_BOUNDARIES: Mapping[str, Callable[[Any], Any]] = {
-    "to": _jax.api_boundary,
-    "bind": _jax.transform_boundary,
-    "out_aval": _jax.transform_boundary,
-}
-
-
-def _bound_errors(cls: type) -> None:
-    """Let the errors of what users call end at their own lines."""
-    for name, boundary in _BOUNDARIES.items():
-        if name in cls.__dict__:
-            setattr(cls, name, boundary(cls.__dict__[name]))
-
-
-class AnyOp:
-    """One primitive of JAX.
-
-    Attributes:
-        name: the primitive's own name, as it stands in a jaxpr.
-        attribute: its name in `typedqax.ops`.
-        params: the names of its params.
-        doc: a line on what it computes.
-        arity: how many operands it takes; None: it varies.
-        multiple_results: whether it gives a list.
-    """
-
-    __slots__ = (
-        "__weakref__",
-        "_defaults",
-        "_path",
-        "_primitive",
-        "attribute",
-        "doc",
-        "name",
-        "params",
-    )
-
-    name: str
-    attribute: str
-    params: tuple[str, ...]
-    doc: str
-    arity: int | None = None
-    multiple_results: bool = False
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls.__doc__ = _Doc(cls.__doc__)  # type: ignore[assignment]  # it is a str when asked for
-        _bound_errors(cls)
-
-    def __init__(
-        self,
-        name: str,
-        bind: Callable[..., None],
-        /,
-        **facts: Unpack[Facts],
-    ) -> None:
-        self.name = name
-        self.attribute = facts.get("attribute", name)
-        self.doc = facts["doc"]
-        code = bind.__code__
-        first = code.co_argcount
-        written = code.co_varnames[first : first + code.co_kwonlyargcount]
-        here = _jax.params_here(name, written)
-        self.params = tuple(here.values())
-        self._defaults: dict[str, object] = {
-            here[param]: default
-            for param, default in (bind.__kwdefaults__ or {}).items()
-            if param in here
-        }
-        self._path = facts.get("path", f"{self.attribute.rstrip('_')}_p")
-        self._primitive: _jax.Primitive | None = None
-
-    @property
-    def primitive(self) -> _jax.Primitive:
-        """The `jax.extend.core.Primitive` that this op stands for.
-
-        Raises:
-            TypedQaxError: the JAX that runs has no such primitive.
-        """
-        if self._primitive is None:
-            try:
-                self._primitive = _jax.primitive_at(self._path)
-            except (ImportError, AttributeError) as error:
-                raise TypedQaxError(
-                    f"{self!r} is not in this version of JAX: there is no {self._path}."
-                ) from error
-        return self._primitive
-
-    @property
-    def is_in_jax(self) -> bool:
-        """Whether the JAX that runs has the primitive."""
-        try:
-            return isinstance(self.primitive, _jax.Primitive)
-        except TypedQaxError:
-            return False
-
-    @property
-    def required(self) -> frozenset[str]:
-        """The params that every call of it has."""
-        return frozenset(self.params).difference(self._defaults)
-
-    def stands_for(self, primitive: _jax.Primitive) -> bool:
-        """Whether this is the op of `primitive`, and not of another one of the same name."""
-        return self.is_in_jax and self.primitive is primitive
-
-    def bind(self, *operands: Any, **params: Any) -> Array | list[Array]:
-        """Apply the primitive; params that JAX allows to be None may be left out."""
-        return (
-            self._many(operands, params) if self.multiple_results else self._one(operands, params)
-        )
-
-    def out_aval(self, *operands: Any, **params: Any) -> HasAval | list[Any]:
-        """The shape and dtype of what the primitive would give; nothing is computed."""
-        structs = self._many_aval(operands, params)
-        return structs if self.multiple_results else structs[0]
-
-    def target(self, first: object | None = None) -> Target:
-        """This op as something that a rule is for; `first` goes ahead of a handler's operands."""
-        return Target(self.name, first, self.params, self.arity, self.multiple_results)
-
-    def _one(self, operands: tuple[object, ...], params: Mapping[str, object]) -> Array:
-        return cast(Array, self._applied(operands, params))
-
-    def _many(self, operands: tuple[object, ...], params: Mapping[str, object]) -> list[Array]:
-        return cast(list[Array], self._applied(operands, params))
-
-    def _applied(self, operands: tuple[object, ...], params: Mapping[str, object]) -> object:
-        try:
-            return apply_primitive(self.primitive, operands, self._bound(params))
-        except TypeError as error:
-            # A newer JAX may have more params, so they are looked at when it refuses some.
-            unknown = ", ".join(repr(name) for name in params if name not in self.params)
-            if not unknown or isinstance(error, TypedQaxError):
-                raise
-            known = ", ".join(self.params) or "none"
-            raise TypeError(f"{self!r} has no param {unknown} (it has: {known}).") from error
-
-    def _one_aval(
-        self, operands: tuple[object, ...], params: Mapping[str, object]
-    ) -> jax.ShapeDtypeStruct:
-        return self._many_aval(operands, params)[0]
-
-    def _many_aval(
-        self, operands: tuple[object, ...], params: Mapping[str, object]
-    ) -> list[jax.ShapeDtypeStruct]:
-        bound = self._bound(params)
-        avals = [_aval(operand) for operand in operands]
-        outs = _jax.out_avals(self.primitive, avals, bound)
-        if outs is None:  # call-like primitives have no rule of their own: they are traced
-            structs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
-            traced = jax.eval_shape(lambda *xs: _jax.bind(self.primitive, xs, bound), *structs)
-            outs = traced if self.multiple_results else [traced]
-        return [jax.ShapeDtypeStruct(out.shape, out.dtype) for out in outs]
-
-    def _bound(self, params: Mapping[str, object]) -> dict[str, object]:
-        return {**self._defaults, **params}
-
-    def __repr__(self) -> str:
-        return f"ops.{self.attribute}"
-
-    def __reduce__(self) -> str | tuple[Any, ...]:
-        return self.attribute  # pickled, and copied, as the one of that name in this package
 
 
 class NullaryOp(AnyOp, Generic[B]):
@@ -305,7 +88,7 @@ class UnaryOp(_FixedOp[P, B]):
         replace: bool = False,
     ) -> Rule:
         """The rule that `handler` computes this primitive."""
-        return _declare(handler, (self.target(),), precedence, replace)
+        return declared(handler, (self.target(),), precedence, replace)
 
     def bind(self, x: ArrayLike, /, *args: B.args, **params: B.kwargs) -> Array:
         """Apply the primitive; params that JAX allows to be None may be left out."""
@@ -318,7 +101,7 @@ class UnaryOp(_FixedOp[P, B]):
         return self._one_aval((x, *args), params)
 
     def __or__(self, other: UnaryOp[P, ...] | UnaryGroup[P], /) -> UnaryGroup[P]:
-        return UnaryGroup(None, self, *_members(other))
+        return UnaryGroup(None, self, *members(other))
 
 
 class BinaryOp(_FixedOp[P, B]):
@@ -337,7 +120,7 @@ class BinaryOp(_FixedOp[P, B]):
         replace: bool = False,
     ) -> Rule:
         """The rule that `handler` computes this primitive."""
-        return _declare(handler, (self.target(),), precedence, replace, commutative=commutative)
+        return declared(handler, (self.target(),), precedence, replace, commutative=commutative)
 
     def bind(self, x: ArrayLike, y: ArrayLike, /, *args: B.args, **params: B.kwargs) -> Array:
         """Apply the primitive; params that JAX allows to be None may be left out."""
@@ -350,7 +133,7 @@ class BinaryOp(_FixedOp[P, B]):
         return self._one_aval((x, y, *args), params)
 
     def __or__(self, other: BinaryOp[P, ...] | BinaryGroup[P], /) -> BinaryGroup[P]:
-        return BinaryGroup(None, self, *_members(other))
+        return BinaryGroup(None, self, *members(other))
 
 
 class TernaryOp(_FixedOp[P, B]):
@@ -368,7 +151,7 @@ class TernaryOp(_FixedOp[P, B]):
         replace: bool = False,
     ) -> Rule:
         """The rule that `handler` computes this primitive."""
-        return _declare(handler, (self.target(),), precedence, replace)
+        return declared(handler, (self.target(),), precedence, replace)
 
     def bind(
         self, x: ArrayLike, y: ArrayLike, z: ArrayLike, /, *args: B.args, **params: B.kwargs
@@ -389,7 +172,7 @@ class TernaryOp(_FixedOp[P, B]):
         return self._one_aval((x, y, z, *args), params)
 
     def __or__(self, other: TernaryOp[P, ...] | TernaryGroup[P], /) -> TernaryGroup[P]:
-        return TernaryGroup(None, self, *_members(other))
+        return TernaryGroup(None, self, *members(other))
 
 
 class QuaternaryOp(_FixedOp[P, B]):
@@ -407,7 +190,7 @@ class QuaternaryOp(_FixedOp[P, B]):
         replace: bool = False,
     ) -> Rule:
         """The rule that `handler` computes this primitive."""
-        return _declare(handler, (self.target(),), precedence, replace)
+        return declared(handler, (self.target(),), precedence, replace)
 
     def bind(
         self,
@@ -436,7 +219,7 @@ class QuaternaryOp(_FixedOp[P, B]):
         return self._one_aval((x, y, z, w, *args), params)
 
     def __or__(self, other: QuaternaryOp[P, ...] | QuaternaryGroup[P], /) -> QuaternaryGroup[P]:
-        return QuaternaryGroup(None, self, *_members(other))
+        return QuaternaryGroup(None, self, *members(other))
 
 
 class MultiUnaryOp(_FixedOp[P, B]):
@@ -455,7 +238,7 @@ class MultiUnaryOp(_FixedOp[P, B]):
         replace: bool = False,
     ) -> Rule:
         """The rule that `handler` computes this primitive."""
-        return _declare(handler, (self.target(),), precedence, replace)
+        return declared(handler, (self.target(),), precedence, replace)
 
     def bind(self, x: ArrayLike, /, *args: B.args, **params: B.kwargs) -> list[Array]:
         """Apply the primitive; params that JAX allows to be None may be left out."""
@@ -468,7 +251,7 @@ class MultiUnaryOp(_FixedOp[P, B]):
         return self._many_aval((x, *args), params)
 
     def __or__(self, other: MultiUnaryOp[P, ...] | MultiUnaryGroup[P], /) -> MultiUnaryGroup[P]:
-        return MultiUnaryGroup(None, self, *_members(other))
+        return MultiUnaryGroup(None, self, *members(other))
 
 
 class MultiBinaryOp(_FixedOp[P, B]):
@@ -487,7 +270,7 @@ class MultiBinaryOp(_FixedOp[P, B]):
         replace: bool = False,
     ) -> Rule:
         """The rule that `handler` computes this primitive."""
-        return _declare(handler, (self.target(),), precedence, replace)
+        return declared(handler, (self.target(),), precedence, replace)
 
     def bind(self, x: ArrayLike, y: ArrayLike, /, *args: B.args, **params: B.kwargs) -> list[Array]:
         """Apply the primitive; params that JAX allows to be None may be left out."""
@@ -500,7 +283,7 @@ class MultiBinaryOp(_FixedOp[P, B]):
         return self._many_aval((x, y, *args), params)
 
     def __or__(self, other: MultiBinaryOp[P, ...] | MultiBinaryGroup[P], /) -> MultiBinaryGroup[P]:
-        return MultiBinaryGroup(None, self, *_members(other))
+        return MultiBinaryGroup(None, self, *members(other))
 
 
 class MultiQuaternaryOp(_FixedOp[P, B]):
@@ -519,7 +302,7 @@ class MultiQuaternaryOp(_FixedOp[P, B]):
         replace: bool = False,
     ) -> Rule:
         """The rule that `handler` computes this primitive."""
-        return _declare(handler, (self.target(),), precedence, replace)
+        return declared(handler, (self.target(),), precedence, replace)
 
     def bind(
         self,
@@ -550,7 +333,7 @@ class MultiQuaternaryOp(_FixedOp[P, B]):
     def __or__(
         self, other: MultiQuaternaryOp[P, ...] | MultiQuaternaryGroup[P], /
     ) -> MultiQuaternaryGroup[P]:
-        return MultiQuaternaryGroup(None, self, *_members(other))
+        return MultiQuaternaryGroup(None, self, *members(other))
 
 
 class _VariedOp(AnyOp, Generic[P, V, B]):
@@ -625,7 +408,7 @@ class VariadicOp(_VariedOp[P, V, B]):
         self, handler: Callable[..., R], /, *, precedence: int = 0, replace: bool = False
     ) -> Rule:
         """The rule that `handler` computes this primitive."""
-        return _declare(handler, (self.target(),), precedence, replace)
+        return declared(handler, (self.target(),), precedence, replace)
 
     def bind(self, /, *args: B.args, **params: B.kwargs) -> Array:
         """Apply the primitive; params that JAX allows to be None may be left out."""
@@ -691,7 +474,7 @@ class MultiVariadicOp(_VariedOp[P, V, B]):
         self, handler: Callable[..., Rs], /, *, precedence: int = 0, replace: bool = False
     ) -> Rule:
         """The rule that `handler` computes this primitive."""
-        return _declare(handler, (self.target(),), precedence, replace)
+        return declared(handler, (self.target(),), precedence, replace)
 
     def bind(self, /, *args: B.args, **params: B.kwargs) -> list[Array]:
         """Apply the primitive; params that JAX allows to be None may be left out."""
@@ -712,73 +495,6 @@ class HigherOrderOp(MultiVariadicOp[P, V, B]):
         return _jax.bind_params(self.primitive, super()._bound(params))
 
 
-class UnlistedOp(AnyOp):
-    """An op for a primitive that this namespace does not list, such as a user's own."""
-
-    def __init__(self, primitive: _jax.Primitive, /) -> None:
-        super().__init__(primitive.name, _no_params, doc="A primitive that typedqax does not list.")
-        self._primitive = primitive
-        self.multiple_results: bool = primitive.multiple_results
-
-    def target(self, first: object | None = None) -> Target:
-        """This op as something that a rule is for; nothing is known of its operands and params."""
-        return Target(self.name, first, multiple_results=self.multiple_results)
-
-    def __repr__(self) -> str:
-        return f"<op of {self.name}>"
-
-    def __reduce__(self) -> tuple[type[UnlistedOp], tuple[_jax.Primitive]]:
-        return UnlistedOp, (self.primitive,)
-
-
-class AnyGroup(Generic[O]):
-    """Ops that one handler is for; the handler is given the op first.
-
-    Attributes:
-        name: what the group is called in messages.
-        ops: its members, but for those whose primitive this JAX does not have.
-    """
-
-    __slots__ = ("name", "ops")
-
-    name: str
-    ops: tuple[O, ...]
-    _kind: type[AnyOp] = AnyOp
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        _bound_errors(cls)
-
-    def __init__(self, name: str | None, /, *ops: O) -> None:
-        for op in ops:
-            if not isinstance(op, self._kind):
-                text = (
-                    f"{op!r} cannot be in a group with {ops[0]!r}: a {type(self).__name__} holds "
-                    f"{self._kind.__name__}s, and it is {type(op).__name__}. One handler for ops "
-                    "of different numbers of operands: ops.MixedGroup(name, *ops)."
-                )
-                refuse(UsageError(text))
-        fitting = [op for op in dict.fromkeys(ops) if isinstance(op, self._kind)]
-        self.ops = tuple(op for op in fitting if op.is_in_jax)
-        self.name = name or " | ".join(map(repr, self.ops))
-
-    def __iter__(self) -> Iterator[O]:
-        return iter(self.ops)
-
-    def __len__(self) -> int:
-        return len(self.ops)
-
-    def __contains__(self, op: object) -> bool:
-        return op in self.ops
-
-    def __repr__(self) -> str:
-        return self.name
-
-    def targets(self) -> tuple[Target, ...]:
-        """The members as what a rule is for, each to be handed to the handler."""
-        return tuple(op.target(op) for op in self.ops)
-
-
 class UnaryGroup(AnyGroup[UnaryOp[P, ...]], Generic[P]):
     """Ops of one operand, for one handler."""
 
@@ -794,10 +510,10 @@ class UnaryGroup(AnyGroup[UnaryOp[P, ...]], Generic[P]):
         replace: bool = False,
     ) -> Rule:
         """The rule that `handler`, which is given the op first, computes all of these."""
-        return _declare(handler, self.targets(), precedence, replace, first=True)
+        return declared(handler, self.targets(), precedence, replace, first=True)
 
     def __or__(self, other: UnaryOp[P, ...] | UnaryGroup[P], /) -> UnaryGroup[P]:
-        return UnaryGroup(None, *self, *_members(other))
+        return UnaryGroup(None, *self, *members(other))
 
 
 class BinaryGroup(AnyGroup[BinaryOp[P, ...]], Generic[P]):
@@ -816,12 +532,12 @@ class BinaryGroup(AnyGroup[BinaryOp[P, ...]], Generic[P]):
         replace: bool = False,
     ) -> Rule:
         """The rule that `handler`, which is given the op first, computes all of these."""
-        return _declare(
+        return declared(
             handler, self.targets(), precedence, replace, commutative=commutative, first=True
         )
 
     def __or__(self, other: BinaryOp[P, ...] | BinaryGroup[P], /) -> BinaryGroup[P]:
-        return BinaryGroup(None, *self, *_members(other))
+        return BinaryGroup(None, *self, *members(other))
 
 
 class TernaryGroup(AnyGroup[TernaryOp[P, ...]], Generic[P]):
@@ -839,10 +555,10 @@ class TernaryGroup(AnyGroup[TernaryOp[P, ...]], Generic[P]):
         replace: bool = False,
     ) -> Rule:
         """The rule that `handler`, which is given the op first, computes all of these."""
-        return _declare(handler, self.targets(), precedence, replace, first=True)
+        return declared(handler, self.targets(), precedence, replace, first=True)
 
     def __or__(self, other: TernaryOp[P, ...] | TernaryGroup[P], /) -> TernaryGroup[P]:
-        return TernaryGroup(None, *self, *_members(other))
+        return TernaryGroup(None, *self, *members(other))
 
 
 class QuaternaryGroup(AnyGroup[QuaternaryOp[P, ...]], Generic[P]):
@@ -860,10 +576,10 @@ class QuaternaryGroup(AnyGroup[QuaternaryOp[P, ...]], Generic[P]):
         replace: bool = False,
     ) -> Rule:
         """The rule that `handler`, which is given the op first, computes all of these."""
-        return _declare(handler, self.targets(), precedence, replace, first=True)
+        return declared(handler, self.targets(), precedence, replace, first=True)
 
     def __or__(self, other: QuaternaryOp[P, ...] | QuaternaryGroup[P], /) -> QuaternaryGroup[P]:
-        return QuaternaryGroup(None, *self, *_members(other))
+        return QuaternaryGroup(None, *self, *members(other))
 
 
 class MultiUnaryGroup(AnyGroup[MultiUnaryOp[P, ...]], Generic[P]):
@@ -881,10 +597,10 @@ class MultiUnaryGroup(AnyGroup[MultiUnaryOp[P, ...]], Generic[P]):
         replace: bool = False,
     ) -> Rule:
         """The rule that `handler`, which is given the op first, computes all of these."""
-        return _declare(handler, self.targets(), precedence, replace, first=True)
+        return declared(handler, self.targets(), precedence, replace, first=True)
 
     def __or__(self, other: MultiUnaryOp[P, ...] | MultiUnaryGroup[P], /) -> MultiUnaryGroup[P]:
-        return MultiUnaryGroup(None, *self, *_members(other))
+        return MultiUnaryGroup(None, *self, *members(other))
 
 
 class MultiBinaryGroup(AnyGroup[MultiBinaryOp[P, ...]], Generic[P]):
@@ -902,10 +618,10 @@ class MultiBinaryGroup(AnyGroup[MultiBinaryOp[P, ...]], Generic[P]):
         replace: bool = False,
     ) -> Rule:
         """The rule that `handler`, which is given the op first, computes all of these."""
-        return _declare(handler, self.targets(), precedence, replace, first=True)
+        return declared(handler, self.targets(), precedence, replace, first=True)
 
     def __or__(self, other: MultiBinaryOp[P, ...] | MultiBinaryGroup[P], /) -> MultiBinaryGroup[P]:
-        return MultiBinaryGroup(None, *self, *_members(other))
+        return MultiBinaryGroup(None, *self, *members(other))
 
 
 class MultiQuaternaryGroup(AnyGroup[MultiQuaternaryOp[P, ...]], Generic[P]):
@@ -923,12 +639,12 @@ class MultiQuaternaryGroup(AnyGroup[MultiQuaternaryOp[P, ...]], Generic[P]):
         replace: bool = False,
     ) -> Rule:
         """The rule that `handler`, which is given the op first, computes all of these."""
-        return _declare(handler, self.targets(), precedence, replace, first=True)
+        return declared(handler, self.targets(), precedence, replace, first=True)
 
     def __or__(
         self, other: MultiQuaternaryOp[P, ...] | MultiQuaternaryGroup[P], /
     ) -> MultiQuaternaryGroup[P]:
-        return MultiQuaternaryGroup(None, *self, *_members(other))
+        return MultiQuaternaryGroup(None, *self, *members(other))
 
 
 class MixedGroup(AnyGroup[AnyOp]):
@@ -945,40 +661,7 @@ class MixedGroup(AnyGroup[AnyOp]):
         replace: bool = False,
     ) -> Rule:
         """The rule that `handler(op, *operands, **params)` computes all of these."""
-        return _declare(handler, self.targets(), precedence, replace, first=True)
+        return declared(handler, self.targets(), precedence, replace, first=True)
 
     def __or__(self, other: AnyOp | AnyGroup[AnyOp], /) -> MixedGroup:
-        return MixedGroup(None, *self, *_members(other))
-
-
-def _no_params() -> None: ...
-
-
-def _members(part: object) -> tuple[Any, ...]:
-    return part.ops if isinstance(part, AnyGroup) else (part,)
-
-
-def _aval(operand: Any) -> Any:
-    shape, dtype = getattr(operand, "shape", None), getattr(operand, "dtype", None)
-    if shape is None or dtype is None:
-        return jax.typeof(operand)
-    return _jax.shaped_array(tuple(shape), dtype)
-
-
-def _declare(
-    handler: Callable[..., object],
-    targets: tuple[Target, ...],
-    precedence: int,
-    replace: bool,
-    *,
-    commutative: bool = False,
-    first: bool = False,
-) -> Rule:
-    return Rule.declare(
-        handler,
-        targets,
-        precedence=precedence,
-        commutative=commutative,
-        replace=replace,
-        takes_first=first,
-    )
+        return MixedGroup(None, *self, *members(other))
