@@ -332,7 +332,7 @@ def test_a_failing_materialize_is_named_with_its_place_and_is_the_cause() -> Non
     line = Fails.materialize.__code__.co_firstlineno + 1
     assert (
         f"its materialize() raises ZeroDivisionError: my own ({__file__}:{line}), evaluated "
-        f"abstractly for x=f32[3,2]. Mend materialize(), or the fields: annotations that share axes"
+        f"abstractly for x=f32[3,2]. Mend materialize(). Or give them in one of these ways: "
     ) in str(caught.value)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 

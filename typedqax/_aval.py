@@ -398,11 +398,16 @@ def _evaluate(value: ImplicitValue, shadows: dict[str, Any], key: Any) -> Derive
         where = "" if frame is None else f" ({frame.file}:{frame.line})"
         said = f"{type(error).__name__}: {str(error).rstrip('.')}{where}"
         fields = ", ".join(_shown_field(name, field) for name, field in child_values(value))
+        mend = f"Mend {asked}."
+        if isinstance(error, TypeError | ValueError):  # as JAX says of shapes that do not fit
+            mend = (
+                f"Mend {asked}, or the fields: annotations that share axes, as in "
+                f'Float[ArrayValue, "m n"], refuse fields that do not fit together.'
+            )
         raise UninitializedAval(
             cls.__name__,
             f"its {asked} raises {said}, evaluated abstractly for {fields or 'no array fields'}",
-            f"Mend {asked}, or the fields: annotations that share axes, as in "
-            f'Float[ArrayValue, "m n"], refuse fields that do not fit together.',
+            mend,
         ) from error
     finally:
         _active.keys.discard(key)
