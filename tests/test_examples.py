@@ -18,14 +18,17 @@ SHORT = ["--steps", "3", "--rank", "2"]
 
 
 @pytest.fixture(scope="module")
-def lora_gpt2() -> dict[str, Any]:
-    """The names of the main example, which is not run."""
-    return runpy.run_path(str(EXAMPLES / "lora_gpt2.py"))
+def mains() -> dict[str, Any]:
+    """The `main` of each example that takes options; neither is run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(EXAMPLES))  # as for a script that is run by its name
+        names = ["lora_gpt2.py", "explain_gpt2.py"]
+        return {name: runpy.run_path(str(EXAMPLES / name))["main"] for name in names}
 
 
-def run(script: Path, *options: str, before: str = "") -> subprocess.CompletedProcess[str]:
+def run(script: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """The script in a Python of its own where any warning is an error."""
-    program = f"import runpy, sys; sys.argv[:] = sys.argv[1:]; {before}"
+    program = "import runpy, sys; sys.argv[:] = sys.argv[1:]; "
     program += f"sys.path[0] = {str(script.parent)!r}; "  # as for a script that is run by its name
     program += "runpy.run_path(sys.argv[0], run_name='__main__')"
     return subprocess.run(
@@ -74,42 +77,33 @@ def test_a_small_example_is_under_120_lines(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "complaint"),
+    ("name", "options", "complaint"),
     [
-        pytest.param(["--steps", "0"], "argument --steps: at least 1, not 0", id="no steps"),
-        pytest.param(["--steps", "few"], "argument --steps: invalid int value: 'few'", id="no int"),
-        pytest.param(["--rank", "0"], "argument --rank: from 1 to 128, not 0", id="no rank"),
-        pytest.param(["--rank", "129"], "argument --rank: from 1 to 128, not 129", id="too wide"),
-        pytest.param(
-            ["--alpha", "nan"], "argument --alpha: a finite number other than 0, not nan", id="nan"
+        ("lora_gpt2.py", ["--steps", "0"], "argument --steps: at least 1, not 0"),
+        ("lora_gpt2.py", ["--steps", "few"], "argument --steps: invalid int value: 'few'"),
+        ("lora_gpt2.py", ["--rank", "0"], "argument --rank: from 1 to 128, not 0"),
+        ("lora_gpt2.py", ["--rank", "129"], "argument --rank: from 1 to 128, not 129"),
+        (
+            *("lora_gpt2.py", ["--alpha", "nan"]),
+            "argument --alpha: a finite number other than 0, not nan",
         ),
-        pytest.param(["--seed", "-1"], "argument --seed: from 0 to 2**31 - 1, not -1", id="seed"),
-        pytest.param(["--stepz", "3"], "unrecognized arguments: --stepz 3", id="unknown"),
+        ("lora_gpt2.py", ["--seed", "-1"], "argument --seed: from 0 to 2**31 - 1, not -1"),
+        ("lora_gpt2.py", ["--stepz", "3"], "unrecognized arguments: --stepz 3"),
+        ("explain_gpt2.py", ["--layers", "0"], "argument --layers: at least 1, not 0"),
+        (
+            *("explain_gpt2.py", ["--page", "nowhere/page.html"]),
+            "argument --page: there is no folder nowhere",
+        ),
     ],
+    ids=str,
 )
 def test_a_wrong_option_is_told_in_one_line(
-    options: list[str], complaint: str, lora_gpt2: Any, capsys: pytest.CaptureFixture[str]
+    name: str, options: list[str], complaint: str, mains: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left:
-        lora_gpt2["main"](options)
+        mains[name](options)
     assert left.value.code == 2
-    assert capsys.readouterr().err == f"lora_gpt2.py: {complaint} (see --help)\n"
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        (["--layers", "0"], "argument --layers: at least 1, not 0"),
-        (["--page", "nowhere/page.html"], "argument --page: there is no folder nowhere"),
-    ],
-    ids=["no layers", "no folder"],
-)
-def test_a_wrong_option_of_the_explanation_is_told_in_one_line(
-    options: list[str], complaint: str
-) -> None:
-    done = run(EXAMPLES / "explain_gpt2.py", *options)
-    assert done.returncode == 2
-    assert done.stderr == f"explain_gpt2.py: {complaint} (see --help)\n"
+    assert capsys.readouterr().err == f"{name}: {complaint} (see --help)\n"
 
 
 @pytest.mark.parametrize(
@@ -122,10 +116,14 @@ def test_a_wrong_option_of_the_explanation_is_told_in_one_line(
         ("zero_biases_nnx.py", "flax"),
     ],
 )
-def test_a_missing_extra_is_told_in_one_line(name: str, missing: str) -> None:
-    done = run(EXAMPLES / name, before=f"sys.modules[{missing!r}] = None; ")
-    assert done.returncode == 1
-    (line,) = done.stderr.splitlines()
+def test_a_missing_extra_is_told_in_one_line(
+    name: str, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(SystemExit) as left:
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    # Python prints a text that it is left with, and exits with 1.
+    (line,) = str(left.value.code).splitlines()
     assert line.startswith(f"{name}: ")
     assert missing in line
     assert line.endswith("it is in the extra: pip install 'typedqax[examples]'")
