@@ -59,6 +59,7 @@ _misses
 _contracts
 _trace
 _leafwise
+_filling
 _stacks
 _uniform
 _higher_order._rewrite

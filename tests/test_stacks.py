@@ -23,7 +23,7 @@ from tests.agreement import (
     staged,
     use,
 )
-from tests.implicit_kinds import HANDLERS, KINDS, LowRank, Plain, dense, numbers
+from tests.implicit_kinds import HANDLERS, KINDS, Counting, LowRank, Plain, Zeros, dense, numbers
 from typedqax import ops
 
 pytestmark = pytest.mark.without_leak_checks
@@ -38,6 +38,8 @@ STACKS: dict[str, Any] = {
     "layers": LAYERS,
     "a leaf shared by all": LowRank(LAYERS.a, low_rank().b, 0.5),
     "integers and scales": stack(*[KINDS["quantized"].make(rng(i), (3, 4)) for i in range(3)]),
+    "zeros inside": LowRank(Zeros(shape=(3, 3, 2), dtype=jnp.float32), LAYERS.b, 0.5),
+    "zeros shared by all": LowRank(Zeros(shape=(3, 2), dtype=jnp.float32), LAYERS.b, 0.5),
     "two batch axes": jax.tree.map(lambda leaf: jnp.stack([leaf, 2 * leaf], 1), LAYERS),
 }
 I = jnp.int32(1)  # noqa: E741  # an index
@@ -81,7 +83,7 @@ ALL_KINDS = ["one, told at run time", "several in rows", "a new axis", "joined"]
     [
         (kind, name)
         for kind in STACKS
-        for name in (ON_BATCH_AXES if kind == "layers" else ALL_KINDS)
+        for name in (ON_BATCH_AXES if kind in ("layers", "zeros inside") else ALL_KINDS)
     ],
 )
 def test_batch_axes_are_those_of_the_leaves(kind: str, name: str) -> None:
@@ -90,6 +92,16 @@ def test_batch_axes_are_those_of_the_leaves(kind: str, name: str) -> None:
         got = use(f, None)(value)
     assert {type(each) for each in jax.tree.leaves(got, is_leaf=tq.is_implicit)} == {type(value)}
     assert_same(dense(got), f(dense(value)))
+
+
+def test_a_field_whose_numbers_depend_on_its_shape_is_not_cut() -> None:
+    f: Any = lambda v: (v[1], v[1:], jnp.concatenate([v, v]))
+    field = Counting(shape=(3, 3, 2), dtype=jnp.float32)
+    value = LowRank(field, LAYERS.b, 0.5)
+    whole = jnp.einsum("kmr,knr->kmn", 0.5 * field.materialize(), LAYERS.b)
+    got = use(f, None)(value)
+    assert not any(map(tq.is_implicit, got))
+    assert_same(got, f(whole))
 
 
 def test_one_that_is_taken_whole_at_each_of_many_places_stays_implicit() -> None:

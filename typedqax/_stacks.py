@@ -6,12 +6,14 @@ bounds, or clipped), `split`, `squeeze`, `rev`, `reshape`, `transpose`, `broadca
 `concatenate`, `stack`, `unstack`. So `layers[i]` is a layer, and `jnp.stack` makes layers again.
 A handler of the same primitive for a class goes before what is done here. A class takes part whose
 array fields all have annotations that name their axes; for others nothing tells what a stack is.
+An array without leaves in such a field, `Zeros` say, is moved, cut and repeated by its shape, where
+the same number fills it then.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -22,8 +24,9 @@ from jax.tree_util import PyTreeDef
 from typedqax import _jax
 from typedqax._aval import aval_of, batch_shape, batched_fields, is_array_like
 from typedqax._fields import field_layouts
-from typedqax._trace import Call, PrimitiveRule
-from typedqax._value import child_values, is_value
+from typedqax._filling import same_filling
+from typedqax._trace import Call, PrimitiveRule, Run
+from typedqax._value import child_values, field_names, is_value
 
 
 def takes_batch_axes(value: Any) -> bool:
@@ -33,14 +36,37 @@ def takes_batch_axes(value: Any) -> bool:
         name in layouts
         and layouts[name].rank is not None
         and is_array_like(field)
-        and (not is_value(field) or takes_batch_axes(field))
+        and (not is_value(field) or _is_leafless(field) or takes_batch_axes(field))
         for name, field in fields
     )
 
 
+def _is_leafless(value: Any) -> bool:
+    """Whether `value` has no leaf but the one that carries its shape."""
+    return not field_names(type(value)).children
+
+
+def _leafless_in(value: Any) -> Iterator[Any]:
+    """The arrays without leaves among the fields of `value`, and theirs."""
+    for _, field in child_values(value):
+        if is_value(field):
+            yield from [field] if _is_leafless(field) else _leafless_in(field)
+
+
+def holds_leafless(value: Any) -> bool:
+    """Whether there are such arrays: in another shape they may be filled with other numbers."""
+    return next(_leafless_in(value), None) is not None
+
+
+def _same_numbers(run: Run, value: Any, result: Any) -> bool:
+    """Whether the arrays without leaves in `result` are filled as those in `value`."""
+    pairs = zip(_leafless_in(value), _leafless_in(result), strict=True)
+    return all(one is other or same_filling(run, one, other) for one, other in pairs)
+
+
 def carriers(value: Any, batch: tuple[int, ...]) -> list[bool] | None:
     """Per leaf, whether it carries the first batch axes, `batch`; None where these are none."""
-    if not is_value(value):
+    if not is_value(value) or _is_leafless(value):
         return [True] if tuple(value.shape[: len(batch)]) == batch else None
     whole = batch_shape(value)
     if whole[: len(batch)] != batch:
@@ -131,16 +157,18 @@ def _on_batch_axes(
                 results = _jax.bind(call.primitive, [leaf, *beside], params)
                 columns.append(results if several else [results])
                 count = len(columns[-1])
-        return [
-            jax.tree.unflatten(
-                stack.tree,
-                [
-                    column[index] if carries else column
-                    for column, carries in zip(columns, stack.carry, strict=True)
-                ],
-            )
-            for index in range(count)
-        ]
+            made = [
+                jax.tree.unflatten(
+                    stack.tree,
+                    [
+                        column[index] if carries else column
+                        for column, carries in zip(columns, stack.carry, strict=True)
+                    ],
+                )
+                for index in range(count)
+            ]
+            same = all(_same_numbers(call.trace.run, value, each) for each in made)
+        return made if same else None
 
     return rule
 
@@ -308,7 +336,9 @@ def _join(call: Call) -> list[Any] | None:
             else _jax.bind(call.primitive, [_repeated(stack, i) for stack in kept], call.params)
             for i in places
         ]
-    return [jax.tree.unflatten(first.tree, leaves)]
+        made = jax.tree.unflatten(first.tree, leaves)
+        same = all(_same_numbers(call.trace.run, value, made) for value in call.values)
+    return [made] if same else None
 
 
 def _leaf_type(stack: Stack | None, place: int) -> Any:

@@ -201,6 +201,9 @@ BOTH_WAYS: dict[str, Any] = {
         lambda *leaves: jnp.stack(leaves),
         *[KINDS["quantized"].make(rng(seed), (3, 4)) for seed in range(3)],
     ),
+    "zeros inside": LowRank(Zeros(shape=(3, 3, 2), dtype=jnp.float32), stacked(3).b),
+    "const inside": LowRank(Const(jnp.float32(2), shape=(3, 3, 2)), stacked(3).b),
+    "shared beside zeros": LowRank(Zeros(shape=(3, 3, 2), dtype=jnp.float32), low_rank().b),
 }
 
 
@@ -241,8 +244,10 @@ def test_a_filling_that_depends_on_the_shape_is_not_sliced() -> None:
             return jnp.full(self.shape, 1 / self.size, self.dtype)
 
     even = Even(shape=(2, 3), dtype=jnp.float32)
-    got = use(lambda e: lax.scan(lambda c, x: (c, jnp.sum(x)), 0, e)[1])(even)
-    assert_same(got, jnp.full(2, 0.5, jnp.float32))
+    f: Any = lambda e: lax.scan(lambda c, x: (c, jnp.sum(x)), 0, e)[1]
+    assert_same(use(f)(even), jnp.full(2, 0.5, jnp.float32))
+    inside = LowRank(Even(shape=(2, 3, 1), dtype=jnp.float32), jnp.ones((2, 4, 1)))
+    assert_same(use(f)(inside), jnp.full(2, 2, jnp.float32))
 
 
 def test_results_of_annotated_classes_are_stacked_as_they_are() -> None:

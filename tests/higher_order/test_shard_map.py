@@ -12,7 +12,7 @@ from jax.sharding import AxisType, PartitionSpec
 
 import typedqax as tq
 from tests.agreement import X, assert_agrees, assert_same, low_rank, only, rng, use
-from tests.implicit_kinds import LowRank, Plain, Scaled, dense, numbers
+from tests.implicit_kinds import Counting, LowRank, Plain, Scaled, dense, numbers
 from typedqax.arrays import LORA, LoraMatrix
 
 pytestmark = pytest.mark.without_leak_checks
@@ -53,6 +53,11 @@ def test_a_stack_is_split_by_its_batch_axes(way: str, ws: LowRank) -> None:
         assert_agrees(f, XS, ws, way=way)
         in_specs = only(f, "shard_map", XS, ws).params["in_specs"]
     assert in_specs == (P("i"), P("i"), P("i") if ws is LAYERS else P())
+
+
+def test_a_field_whose_numbers_depend_on_its_shape_is_not_split() -> None:
+    ws = LowRank(Counting(shape=(4, 3, 2), dtype=jnp.float32), LAYERS.b, 0.5)
+    assert_agrees(shards(products, (P("i"), P("i")), P("i")), XS, ws)
 
 
 def test_a_batch_axis_is_split_over_two_axes_of_the_mesh() -> None:

@@ -1,8 +1,9 @@
 """Slices of implicit arrays along their first axis, and stacks of them, made on their leaves.
 
 Slicing the leaves slices the array where the first axis is a batch axis, and where one number fills
-the array whatever its shape. Nothing else is taken for granted: the slices of a leaf `x` are not
-those of an array that stands for `x.T`, nor is a slice of `arange` an `arange`.
+the array whatever its shape; so it is with the arrays in its fields. Nothing else is taken for
+granted: the slices of a leaf `x` are not those of an array that stands for `x.T`, nor is a slice of
+`arange` an `arange`.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+
 from typedqax import _jax
-from typedqax._aval import aval_of
+from typedqax._aval import aval_of, batch_shape, batched_fields
 from typedqax._errors import TypedQaxError
+from typedqax._filling import same_filling
 from typedqax._higher_order._rewrite import Slot
-from typedqax._stacks import carriers, takes_batch_axes
 from typedqax._trace import Run
-from typedqax._uniform import same_filling
-from typedqax._value import EXTENT, field_names, with_children
+from typedqax._value import EXTENT, child_values, field_names, is_value, with_children
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +38,9 @@ class Slices:
 
 def slices_of(run: Run, value: Any) -> Slices | None:
     """The slices of `value` along its first axis; None where its leaves do not make them."""
-    slot = Slot.of(value)
-    if not slot.implicit:
-        return Slices(Slot(slot.tree, (_without_first_axis(slot.avals[0]),)), (True,))
-    whole = slot.stand_in()
-    length = aval_of(whole).shape[0]
-    cut = carriers(whole, (length,))
-    if cut is not None:
-        avals = [
-            _without_first_axis(aval) if sliced else aval
-            for aval, sliced in zip(slot.avals, cut, strict=True)
-        ]
-        return Slices(Slot(slot.tree, tuple(avals)), tuple(cut))
-    piece = _uniform_piece(whole)
-    if piece is None or not same_filling(run, whole, piece):
-        return None
-    is_cut = not field_names(type(whole)).children
-    return Slices(Slot.of_abstract(piece), (is_cut,) * len(slot.avals))
+    whole = Slot.of(value).stand_in()
+    found = _piece(run, whole, whole.shape[0])
+    return None if found is None else Slices(Slot.of_abstract(found[0]), tuple(found[1]))
 
 
 def stack_of(run: Run, slot: Slot, length: int, carry: Sequence[bool] | None = None) -> Slot | None:
@@ -60,7 +48,7 @@ def stack_of(run: Run, slot: Slot, length: int, carry: Sequence[bool] | None = N
 
     Each leaf is stacked, or those that are to `carry` the new axis, and the values share the rest.
     """
-    flags = (True,) * len(slot.avals) if carry is None else carry
+    flags = [True] * len(slot.avals) if carry is None else list(carry)
     avals = [
         _with_first_axis(aval, length) if flag else aval
         for aval, flag in zip(slot.avals, flags, strict=True)
@@ -72,29 +60,52 @@ def stack_of(run: Run, slot: Slot, length: int, carry: Sequence[bool] | None = N
     try:
         if tuple(aval_of(many).shape) != (length, *aval_of(one).shape):
             return None
-        if takes_batch_axes(one):
-            return stacked if all(flags) or carriers(many, (length,)) == list(flags) else None
+        found = _piece(run, many, length)
     except TypedQaxError:
         return None  # its leaves would describe no array
-    return stacked if all(flags) and same_filling(run, one, many) else None
+    if found is None or not Slot.of_abstract(found[0]).same_type(slot):
+        return None
+    return stacked if found[1] == flags else None
 
 
-def _without_first_axis(aval: Any) -> Any:
-    return _jax.of_shape(aval, aval.shape[1:])
+def _piece(run: Run, value: Any, length: int) -> tuple[Any, list[bool]] | None:
+    """A slice of an abstract value that has so many, and per leaf whether it is sliced too."""
+    if not is_value(value):
+        return _jax.of_shape(value, value.shape[1:]), [True]
+    batch = batch_shape(value)
+    if batch[:1] != (length,):
+        return _uniform_piece(run, value)
+    batched = batched_fields(value, batch)
+    fields: dict[str, Any] = {}
+    cut: list[bool] = []
+    for name, field in child_values(value):
+        found = (field, [False] * len(jax.tree.leaves(field)))
+        if name in batched:
+            inner = _piece(run, field, length)
+            if inner is None:
+                return None
+            found = inner
+        fields[name] = found[0]
+        cut += found[1]
+    return with_children(value, fields), cut
+
+
+def _uniform_piece(run: Run, value: Any) -> tuple[Any, list[bool]] | None:
+    """The same of an array that one number fills, whatever its shape."""
+    is_cut = not field_names(type(value)).children
+    if is_cut:
+        shape = aval_of(value).shape
+        extent = _jax.shaped_array((*shape[1:], 0), value.__dict__[EXTENT].dtype)
+        piece = with_children(value, {EXTENT: extent})
+    else:
+        given = value.__dict__.get("_given_shape")
+        if not given:
+            return None
+        piece = with_children(value, {"_given_shape": given[1:]})
+    if not same_filling(run, value, piece):
+        return None
+    return piece, [is_cut] * len(jax.tree.leaves(value))
 
 
 def _with_first_axis(aval: Any, length: int) -> Any:
     return _jax.of_shape(aval, (length, *aval.shape))
-
-
-# --- one number everywhere -----------------------------------------------------------------------
-
-
-def _uniform_piece(value: Any) -> Any:
-    """`value` with its first axis left out of the shape that it was given."""
-    if not field_names(type(value)).children:
-        shape = aval_of(value).shape
-        extent = _jax.shaped_array((*shape[1:], 0), value.__dict__[EXTENT].dtype)
-        return with_children(value, {EXTENT: extent})
-    given = value.__dict__.get("_given_shape")
-    return with_children(value, {"_given_shape": given[1:]}) if given else None

@@ -22,7 +22,7 @@ from typedqax._higher_order._rewrite import (
     slots_of,
 )
 from typedqax._jax import Params, Primitive
-from typedqax._stacks import Stack
+from typedqax._stacks import Stack, holds_leafless
 from typedqax._trace import ImplicitTrace
 from typedqax._value import is_value
 
@@ -112,7 +112,7 @@ def split_specs(value: Any, spec: Any) -> Specs | None:
     """The specs of the leaves of `value`, split by `spec`; None where nothing tells them."""
     if spec == PartitionSpec(*[None] * len(spec)):
         return (PartitionSpec(),) * len(jax.tree.leaves(value))
-    stack = Stack.of(value)
+    stack = None if holds_leafless(value) else Stack.of(value)
     says_more = PartitionSpec(*spec) != spec  # than how axes are split: that something is reduced
     if stack is None or says_more or any(axis is not None for axis in spec[stack.rank :]):
         return None
