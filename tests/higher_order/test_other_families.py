@@ -159,6 +159,25 @@ def test_an_operator_with_handlers_is_never_made_dense_by_a_solver(name: str) ->
     assert_same(got, solved(w + a @ b.T))
 
 
+def test_what_only_the_backward_pass_of_a_solve_makes_dense_says_that_it_is_there() -> None:
+    def solved(w: Any, b: Any) -> Any:
+        return lax.custom_linear_solve(  # x @ w has a handler, and x @ w.T has none
+            lambda v: v * 3 + v @ w,
+            b,
+            lambda _, b: b / 3,
+            transpose_solve=lambda transposed, b: transposed(b),
+        )
+
+    with (
+        tq.materialization("error"),
+        pytest.raises(tq.MaterializationError, match=r"dot_general.* in the backward pass at"),
+    ):
+        use(solved)(low_rank(3, 3), jnp.ones(3))
+    with tq.materialization("error", allow={"dot_general"}):
+        got = jax.grad(lambda b: jnp.sum(jax.jit(use(solved))(low_rank(3, 3), b)))(jnp.ones(3))
+    assert_same(got, 3 + dense(low_rank(3, 3)) @ jnp.ones(3))
+
+
 # --- calls ---------------------------------------------------------------------------------------
 
 

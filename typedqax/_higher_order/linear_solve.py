@@ -1,4 +1,10 @@
-"""custom_linear_solve: its functions close over implicit arrays; its vectors are dense."""
+"""custom_linear_solve: its functions close over implicit arrays; its vectors are dense.
+
+JAX stages all four functions of a solve, and runs two of them, the transposed operator and its
+solve, where a derivative is pulled back alone. Whether one will be cannot be known here: a function
+may be staged first and differentiated later, as in `grad` of `jit`, and then nothing is called that
+could say what becomes dense. So it is said, and refused, when it is staged: "in the backward pass".
+"""
 
 from __future__ import annotations
 
