@@ -229,8 +229,6 @@ class ImplicitArray(ImplicitValue, _Dataclass, ArrayMembers, ABC):
         ) -> None:
             initialize(self, shape=shape, dtype=dtype)
 
-        __setattr__ = _jax.api_boundary(assign)
-
         @classmethod
         def _settle_fields(cls) -> FieldNames:
             generated = "__init__" not in cls.__dict__
@@ -243,7 +241,10 @@ class ImplicitArray(ImplicitValue, _Dataclass, ArrayMembers, ABC):
                 dataclasses.dataclass(eq=False, repr=False, init=not inherits)(cls)
             if "__init__" in cls.__dict__:
                 cls.__init__ = construction(cls.__init__, takes_shape=generated)
-            return super()._settle_fields()
+            names = super()._settle_fields()
+            if names.auxiliary and cls.__setattr__ is object.__setattr__:
+                cls.__setattr__ = _assign  # a class of arrays alone need not pay for it
+            return names
 
     # --- meaning ---
 
@@ -304,6 +305,8 @@ def is_implicit(value: object, /) -> TypeIs[ImplicitArray]:
 
 
 # --- definition ----------------------------------------------------------------------------------
+
+_assign = _jax.api_boundary(assign)
 
 
 def _set_class_keywords(
