@@ -38,7 +38,9 @@ class Cell:
         if len(str(self)) <= width:
             return str(self)
         left = width - len(self.end) - 1
-        return self.text[:left] + "…" + self.end if left >= 0 else "…" + self.end[1 - width :]
+        if left >= 0:
+            return self.text[:left] + "…" + self.end
+        return "…" + self.end[len(self.end) - width + 1 :]
 
 
 def working_folder() -> str:
