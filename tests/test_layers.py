@@ -82,6 +82,7 @@ _higher_order.linear_solve
 _higher_order.shard_map
 _higher_order.other
 _higher_order
+_scope
 _transform
 _construction
 _shown

@@ -32,9 +32,9 @@ from typedqax._fields import class_error, field_error, no_leaf_problem
 from typedqax._installed import recheck_class
 from typedqax._materialization import Policy
 from typedqax._members import ArrayMembers
+from typedqax._scope import one_array
 from typedqax._shown import shown
-from typedqax._trace import ImplicitTrace, enclosing_trace
-from typedqax._transform import densify_for, materialize_under_trace
+from typedqax._transform import materialize_under_trace
 from typedqax._value import AUX, EXTENT, FieldNames, ImplicitValue, field_names
 
 T = TypeVar("T")
@@ -391,11 +391,9 @@ def _inherits_written_init(cls: Any) -> bool:
 
 def _canonicalize(value: Any) -> Any:
     """An implicit array that lax or `bind` was given: lifted where the transform runs."""
-    trace = _jax.current_trace()
-    if type(trace) is ImplicitTrace:
-        return trace.lift_made(value)
-    if enclosing_trace() is not None:  # in an inner function that closes over it
-        return densify_for(value, "an inner function")
+    one = one_array(value)
+    if one is not None:
+        return one
     raise TypedQaxError(
         f"{shown(value)} reached a JAX primitive outside use_implicit_args. Pass it as an "
         f"argument to a function wrapped in use_implicit_args; outside of one, its operators and "

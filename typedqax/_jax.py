@@ -179,6 +179,15 @@ def under(trace: Trace) -> AbstractContextManager[None]:
     return _core.set_current_trace(trace)
 
 
+def set_trace(trace: Trace) -> None:
+    """Bind primitives to `trace` from here on."""
+    _core.trace_ctx.set_trace(trace)
+
+
+PASSING_TRACES: tuple[type, ...] = (_ad.JVPTrace, _ad.LinearizeTrace, _batching.BatchTrace)
+"""The traces that pass on, unchanged, what is no tracer of theirs, and that JAX does not cache."""
+
+
 @contextmanager
 def without_trace() -> Iterator[Trace]:
     """Compute primitives in the block, whatever is being traced around it."""
@@ -729,6 +738,56 @@ def calling_frame() -> FrameType:
 def _is_passed(filename: str) -> bool:
     foreign = filename.startswith((_JAX_PACKAGE, _PACKAGE, "<frozen "))
     return foreign or Path(filename).parent == _STDLIB
+
+
+_TREES = tuple([str(Path(_JAX_PACKAGE, "_src", name)) for name in ("tree_util.py", "tree.py")])
+
+_TAKE_ARRAYS: Mapping[str, frozenset[str] | None] = {
+    str(Path(_JAX_PACKAGE, "_src", file)): None if names is None else frozenset(names.split())
+    for file, names in {
+        "api.py": "grad value_and_grad fwd_and_bwd vjp _vjp jvp _jvp linearize jacfwd jacrev "
+        "linear_transpose vmap _std_basis _jacfwd_unravel _jacrev_unravel "
+        "_unravel_array_into_pytree",
+        "custom_derivatives.py": "custom_jvp custom_vjp linear_call",
+        "custom_batching.py": "custom_vmap",
+        "lax/parallel.py": None,
+    }.items()
+}
+"""The functions of JAX to which an argument's leaves are arrays whose numbers they work on."""
+
+
+def flattens_for() -> str | None:
+    """The function of JAX that flattens a pytree now, if its leaves are numbers to it.
+
+    JAX has no hook that says so; its frames do. None for what only passes leaves on, as jit and
+    loops do, and for `jax.tree` itself.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    while frame is not None and frame.f_code.co_filename in _TREES:
+        frame = frame.f_back
+    found: str | None = None
+    while frame is not None and frame.f_code.co_filename.startswith(_JAX_PACKAGE):
+        name = frame.f_code.co_qualname.split(".", 1)[0]
+        names = _TAKE_ARRAYS.get(frame.f_code.co_filename, ())
+        if names is None or name in names:
+            found = name  # the outermost is what the user called: grad calls vjp
+        elif found is None:
+            return None
+        frame = frame.f_back
+    return found
+
+
+_OPERATORS = str(Path(_JAX_PACKAGE, "_src", "numpy", "array_methods.py"))
+
+
+def asked_by_operator() -> bool:
+    """Whether an operator of `jax.Array` asks, which leaves it to the other operand if told no."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename == _OPERATORS
 
 
 def is_traced(values: Iterable[Any]) -> bool:

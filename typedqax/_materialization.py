@@ -448,7 +448,9 @@ def _text(event: Materialization, *, own_error: bool, forbidden: bool) -> str:
     ]
     meant = "call tq.materialize(...) where dense is meant"
     better = event.remedy
-    if op in ASKERS:  # those are no primitives, and no handler can take them
+    if op in ASKERS or op.startswith(
+        "jax."
+    ):  # those are no primitives, and no handler can take them
         meant = "call tq.materialize(...) first, where dense is meant"
     elif not better:
         handler = f"ops.{op}.to(...)" if op.isidentifier() else f'primitive_handler("{op}")'

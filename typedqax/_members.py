@@ -10,8 +10,8 @@ import jax
 import numpy as np
 
 from typedqax import _jax
-from typedqax._trace import ImplicitTrace, enclosing_trace
-from typedqax._transform import apply, densify_for, materialize
+from typedqax._scope import densify_for, is_inside, one_array
+from typedqax._transform import apply
 
 # fmt: off
 _TWO_SIDED = (
@@ -79,11 +79,13 @@ else:
 
         @property
         def __jax_array__(self) -> Callable[[], jax.Array]:
-            """What jnp functions ask for; there is none outside a transform: operators work."""
-            if type(_jax.current_trace()) is ImplicitTrace:
-                return functools.partial(_lifted, self)
-            if enclosing_trace() is not None:
-                return functools.partial(densify_for, self, "an inner function")
+            """What jnp functions ask for; there is none outside a transform, nor for operators.
+
+            Those of an array leave `array @ implicit` to the operators here, whose handlers run in
+            inner functions too.
+            """
+            if is_inside() and not _jax.asked_by_operator():
+                return functools.partial(one_array, self)
             # JAX 0.10.0 would call None.
             raise AttributeError(f"{type(self).__name__} is outside use_implicit_args.")
 
@@ -152,11 +154,6 @@ else:
         "__array__", "__bool__", "__int__", "__float__", "__complex__", "__index__", "__format__",
     ):  # fmt: skip
         setattr(ArrayMembers, _name, _jax.api_boundary(ArrayMembers.__dict__[_name]))
-
-
-def _lifted(value: Any) -> Any:
-    trace = _jax.current_trace()
-    return trace.lift_made(value) if type(trace) is ImplicitTrace else materialize(value)
 
 
 class _IndexUpdates:

@@ -970,6 +970,11 @@ def running_handler() -> HandlerFrame | None:
     return _frames.stack[-1] if _frames.stack else None
 
 
+def bodies_running() -> tuple[int, int]:
+    """How many handlers, and `materialize` methods, are running now in this thread."""
+    return len(_frames.stack), len(_materializing.stack)
+
+
 def argument_in_handlers(value: Any) -> Argument | None:
     """The argument that an operand of a running handler is; None of anything else."""
     for frame in reversed(_frames.stack):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import inspect
@@ -21,14 +22,14 @@ from typedqax._dispatch import Tables
 from typedqax._errors import UsageError, shown_argument
 from typedqax._higher_order import RULES
 from typedqax._jax import Params, Primitive
-from typedqax._materialization import Materialization, materialization
+from typedqax._materialization import materialization
+from typedqax._scope import Scope, deciding_tables
 from typedqax._table import HandlerTable
 from typedqax._trace import (
     Call,
     ImplicitTrace,
     Run,
     argument_in_handlers,
-    carried_tables,
     densify,
     enclosing_trace,
     has_implicit_field,
@@ -125,10 +126,15 @@ class _Transformed:
 
     @_jax.transform_boundary
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if self._tables == Tables.of():
-            return apply(self._function, args, kwargs, named=True)
-        with _jax.carrying(self._tables):
-            return apply(self._function, args, kwargs, self._tables, named=True)
+        tables = None if self._tables == Tables.of() else self._tables
+        carrying = contextlib.nullcontext() if tables is None else _jax.carrying(tables)
+        try:
+            with Scope(tables) as scope, carrying:
+                scope.result = apply(self._function, args, kwargs, tables, named=True)
+        except (TypeError, ValueError) as error:
+            _explain_pytree(error)
+            raise
+        return scope.leave()
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Bound as the function would be; `self` is one of its arguments then."""
@@ -231,30 +237,25 @@ def _run(
     with _jax.under(trace):
         # Inside, as under jit: what puts a pytree together may compute with it (flax nnx asks).
         args, kwargs = jax.tree.unflatten(tree, lifted)
-        try:
-            result = function(*args, **kwargs)
-        except TypeError as error:
-            _explain_pytree(error)
-            raise
+        result = function(*args, **kwargs)
     return lower(result, run), trace
 
 
-def _explain_pytree(error: TypeError) -> None:
-    """Add to an error of JAX's, which found a pytree where it wanted an array, how that came.
-
-    JAX's own functions see one array where an implicit one is an argument of the transform, and a
-    pytree of fields where it was closed over, or made in the function.
-    """
-    named = set(re.findall(r"<class '([\w.<>]+)'>", str(error)))
-    if "pytree" not in str(error) or not named:
+def _explain_pytree(error: TypeError | ValueError) -> None:
+    """Add to an error of JAX's, which found another pytree than it wanted, how that came."""
+    text = str(error)
+    if not re.search(r"pytree|tree structure|[Cc]ustom node", text):
         return
     for cls in implicit_classes():
-        if f"{cls.__module__}.{cls.__qualname__}" in named:
+        if f"<class '{cls.__module__}.{cls.__qualname__}'>" in text or (
+            f"CustomNode({cls.__name__}[" in text
+        ):
             note = (
-                f"To JAX's own functions (scan, cond, grad, ...) a {cls.__name__} that was closed "
-                f"over, or made in the function, is a pytree of its fields. Pass it to the "
-                f"function under use_implicit_args as an argument, or write `x = jnp.asarray(x)` "
-                f"with it first: then it is one array to them, and stays implicit."
+                f"A {cls.__name__} that was closed over, or made in the function, is one array to "
+                f"derivatives, vmap and collectives, and a pytree of its fields to JAX's other "
+                f"functions (scan, cond, jax.tree, ...). Pass it to the function under "
+                f"use_implicit_args as an argument, or write `x = jnp.asarray(x)` with it first: "
+                f"then it is one array to all of them, and stays implicit."
             )
             if note not in getattr(error, "__notes__", ()):  # a transform outside came this way
                 error.add_note(note)
@@ -279,22 +280,6 @@ def _arguments(
         outer or (Argument(function, path) if is_value(leaf) else None)
         for outer, leaf, (path, _) in zip(found, leaves, paths, strict=True)
     ]
-
-
-def deciding_tables() -> Tables:
-    """The tables that decide here.
-
-    They are those of the innermost function that brought its own, or of the handler that runs, or
-    of the enclosing transform, or the installed ones.
-    """
-    carried = carried_tables()
-    if carried is not None:
-        return carried
-    frame = running_handler()
-    if frame is not None:
-        return frame.call.trace.run.tables
-    trace = enclosing_trace()
-    return Tables.of() if trace is None else trace.run.tables
 
 
 # --- one primitive -------------------------------------------------------------------------------
@@ -438,25 +423,3 @@ def materialize_under_trace(value: Any) -> Any:
     with materialization("allow", ImplicitValue), _jax.under(trace):
         result = materialize_once(lift_fields(value, trace))
     return lower(result, run)
-
-
-def densify_for(value: Any, asked_by: str) -> jax.Array:
-    """`value` made dense because Python, numpy or jnp asks for its numbers; said, or forbidden.
-
-    Raises:
-        MaterializationError: the policy forbids it.
-    """
-    trace = enclosing_trace()
-    current = _jax.current_trace()
-    run = Run(deciding_tables(), RULES) if trace is None else trace.run
-    run.happened(
-        Materialization.of(
-            value,
-            asked_by,
-            [f"{asked_by} needs its numbers"],
-            source=_jax.source_info() if trace is None else trace.place(),
-            argument=argument_in_handlers(value),
-        )
-    )
-    with _jax.under(current.parent if type(current) is ImplicitTrace else current):
-        return densify(value, run, None, asked_by)

@@ -7,11 +7,11 @@ import math
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import jax
 import numpy as np
-from jax.tree_util import GetAttrKey
+from jax.tree_util import FlattenedIndexKey, GetAttrKey
 from jax.typing import DTypeLike
 from typing_extensions import TypeIs
 
@@ -133,6 +133,8 @@ def _register_pytree(cls: type[ImplicitValue], fields: FieldNames) -> None:
     names = leaf_names + auxiliary_names
 
     def flatten(value: ImplicitValue) -> tuple[tuple[Any, ...], Hashable]:
+        if functions_running and (one := _one_leaf(value)) is not None:
+            return (one,), ONE
         state = value.__dict__
         try:
             return read_leaves(state), read_auxiliary(state)
@@ -144,14 +146,43 @@ def _register_pytree(cls: type[ImplicitValue], fields: FieldNames) -> None:
         value: ImplicitValue,
     ) -> tuple[Iterable[tuple[Any, Any]], Hashable]:
         leaves, auxiliary = flatten(value)
-        return tuple(zip(keys, leaves, strict=True)), auxiliary
+        names = [_ONE_KEY] if auxiliary is ONE else keys
+        return tuple(zip(names, leaves, strict=True)), auxiliary
 
-    def unflatten(auxiliary: Any, leaves: Iterable[Any]) -> ImplicitValue:
+    def unflatten(auxiliary: Any, leaves: Iterable[Any]) -> Any:
+        if auxiliary is ONE:
+            (one,) = leaves
+            return one
         value: ImplicitValue = object.__new__(cls)
         value.__dict__.update(zip(names, (*leaves, *auxiliary), strict=True))
         return value
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
+
+
+# --- as one array, in functions under the transform ----------------------------------------------
+
+
+class RunningFunction(Protocol):
+    """A function under the transform that runs."""
+
+    def one_leaf(self, value: ImplicitValue, /) -> Any | None:
+        """The one array that is to be the leaf of `value` in this thread; None for its fields."""
+
+
+functions_running: list[RunningFunction] = []
+"""The functions under the transform that run now, in any thread."""
+
+ONE = "one array"
+"""The auxiliary data of an implicit array that was flattened into the one array it stands for."""
+
+_ONE_KEY = FlattenedIndexKey(0)
+
+
+def _one_leaf(value: ImplicitValue) -> Any | None:
+    for running in functions_running[-1:]:  # it may have ended in its thread meanwhile
+        return running.one_leaf(value)
+    return None
 
 
 def _reader(names: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:

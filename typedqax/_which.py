@@ -21,10 +21,10 @@ from typedqax._layout import short_place, terminal_width
 from typedqax._materialization import HasName
 from typedqax._misses import misses
 from typedqax._page import cell, chip, code, fragment, heading, row, table
+from typedqax._scope import deciding_tables
 from typedqax._signature import Dense, Operand
 from typedqax._table import HandlerTable
 from typedqax._trace import enclosing_trace
-from typedqax._transform import deciding_tables
 
 
 @dataclass(frozen=True, slots=True)

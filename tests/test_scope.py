@@ -1,0 +1,365 @@
+"""What an implicit array that was closed over, or made in the function, is to JAX's functions."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import Array, lax
+from jaxtyping import Float
+
+import typedqax as tq
+from tests.agreement import X, assert_same, low_rank, use
+from tests.implicit_kinds import HANDLERS, LowRank, Plain, dense
+from typedqax import _jax, ops
+
+# --- as the array it stands for -------------------------------------------------------------------
+
+
+@jax.custom_jvp
+def squared(w: Any) -> Any:
+    return w * w
+
+
+@squared.defjvp
+def squared_jvp(primals: Any, tangents: Any) -> Any:
+    (w,), (t,) = primals, tangents
+    return w * w, 2 * w * t
+
+
+@jax.custom_vjp
+def cubed(w: Any) -> Any:
+    return w**3
+
+
+cubed.defvjp(lambda w: (w**3, w), lambda w, ct: (3 * w * w * ct,))
+
+
+def loss(x: Any, w: Any) -> Any:
+    return jnp.sum(jnp.sin(x @ w) ** 2)
+
+
+AS_ONE_ARRAY: dict[str, Callable[[Any, Any], Any]] = {
+    "grad": lambda x, w: jax.grad(loss, 1)(x, w),
+    "value_and_grad": lambda x, w: jax.value_and_grad(lambda w: loss(x, w))(w),
+    "grad of both": lambda x, w: jax.grad(loss, (0, 1))(x, w),
+    "grad, has_aux": lambda x, w: jax.grad(lambda w: (loss(x, w), x), has_aux=True)(w),
+    "grad in a dict": lambda x, w: jax.grad(lambda p: loss(x, p["w"]))({"w": w})["w"],
+    "grad of grad": lambda x, w: jax.grad(lambda w: jnp.sum(jax.grad(loss, 1)(x, w) ** 2))(w),
+    "vjp": lambda x, w: jax.vjp(lambda w: jnp.sin(x @ w), w)[1](jnp.ones((2, 4)))[0],
+    "linearize": lambda x, w: jax.linearize(lambda w: loss(x, w), w)[0],
+    "linear_transpose": lambda x, w: jax.linear_transpose(lambda w: x @ w, w)(jnp.ones((2, 4)))[0],
+    "vmap over rows": lambda x, w: jax.vmap(lambda row: jnp.sin(row).sum())(w),
+    "vmap over columns": lambda x, w: jax.vmap(lambda col: x @ col, in_axes=1, out_axes=1)(w),
+    "vmap, not mapped": lambda x, w: jax.vmap(lambda row, w: row @ w, in_axes=(0, None))(x, w),
+    "vmap of grad": lambda x, w: jax.vmap(jax.grad(lambda row: jnp.sin(row).sum()))(w),
+    "psum": lambda x, w: jax.vmap(lambda row: row.sum() * lax.psum(w, "i"), axis_name="i")(x),
+    "pmean": lambda x, w: jax.vmap(lambda row: row.sum() * lax.pmean(w, "i"), axis_name="i")(x),
+    "custom_jvp": lambda x, w: jax.grad(lambda s: jnp.sum(squared(w) * s))(2.0),
+    "custom_vjp": lambda x, w: jax.grad(lambda s: jnp.sum(cubed(w) * s))(2.0),
+}
+"""Programs of JAX's own functions whose answer by the fields would be another one."""
+
+PLACES: dict[str, Callable[[Callable[[Any, Any], Any]], Callable[[Any, Any], Any]]] = {
+    "jit": lambda f: lambda x, w: jax.jit(lambda x: f(x, w))(x),
+    "scan": lambda f: lambda x, w: lax.scan(lambda c, _: (c, f(x, w)), 0, None, length=2)[1],
+    "cond": lambda f: lambda x, w: lax.cond(x[0, 0] > -9, lambda: f(x, w), lambda: f(2 * x, w)),
+    "grad": lambda f: (
+        lambda x, w: jax.grad(
+            lambda s: sum(jnp.sum(leaf) for leaf in jax.tree.leaves(f(s * x, w)))
+        )(1.5)
+    ),
+    "vmap": lambda f: lambda x, w: jax.vmap(lambda s: f(s * x, w))(jnp.arange(2.0)),
+    "checkpoint": lambda f: lambda x, w: jax.checkpoint(lambda x: f(x, w))(x),
+}
+
+
+def closed_over(f: Callable[[Any, Any], Any], w: Any) -> Callable[[Any], Any]:
+    return lambda x: f(x, w)
+
+
+def made_inside(f: Callable[[Any, Any], Any], w: Any) -> Callable[[Any], Any]:
+    return lambda x: f(x, LowRank(w.a, w.b, w.scale) if isinstance(w, LowRank) else w)
+
+
+WAYS = {"closed over": closed_over, "made inside": made_inside}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", AS_ONE_ARRAY)
+def test_to_jax_it_is_the_array_it_stands_for(name: str, way: str) -> None:
+    w = low_rank()
+    f = AS_ONE_ARRAY[name]
+    with tq.materialization("allow"):
+        got = use(WAYS[way](f, w))(X)
+    assert_same(got, f(X, dense(w)))
+
+
+@pytest.mark.without_leak_checks
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", ["grad", "vmap over rows", "psum", "custom_jvp"])
+def test_in_inner_functions_too(name: str, place: str) -> None:
+    w = low_rank()
+    f = PLACES[place](AS_ONE_ARRAY[name])
+    with tq.materialization("allow"):
+        got = use(closed_over(f, w))(X)
+    assert_same(got, f(X, dense(w)))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", AS_ONE_ARRAY)
+def test_beside_an_implicit_argument_it_is_the_same_and_nothing_leaks(name: str, way: str) -> None:
+    w = low_rank()
+    f = AS_ONE_ARRAY[name]
+    with tq.materialization("allow"):
+        got = tq.materialize(jax.jit(use(WAYS[way](f, w)))(Plain(X)))
+    assert_same(got, f(X, dense(w)))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_by_one_that_depends_on_what_is_differentiated_outside_of_it(way: str) -> None:
+    w = low_rank()
+
+    def f(a: Any, x: Any, build: Callable[[Any], Any]) -> Any:
+        inner = jax.grad(loss, 1)(x, build(a))
+        return jnp.sum(inner**2) + loss(x, build(2 * a))
+
+    def implicit(a: Any) -> Any:
+        run = use(lambda x: f(a, x, lambda a: LowRank(a, w.b, w.scale)), HANDLERS)
+        return run(X)
+
+    with tq.materialization("allow"):
+        got = jax.grad(implicit)(w.a)
+    assert_same(got, jax.grad(lambda a: f(a, X, lambda a: dense(LowRank(a, w.b, w.scale))))(w.a))
+
+
+def product(x: Float[Array, "*b m"], w: Float[LowRank, "m n"], /, **params: Any) -> Array:
+    return jnp.asarray((x @ w.a) @ w.b.T * w.scale)
+
+
+PRODUCT = tq.HandlerTable("product", ops.dot_general.to(product))
+
+
+def test_a_stack_is_mapped_by_its_leaves() -> None:
+    layers = [low_rank(seed=seed) for seed in range(3)]
+    stack = jax.tree.map(lambda *leaves: jnp.stack(leaves), *layers)
+    with tq.materialization("error"):
+        got = use(lambda x: jax.vmap(lambda w: x @ w)(stack), PRODUCT)(X)
+    assert_same(got, jnp.stack([X @ dense(w) for w in layers]))
+
+
+@pytest.mark.parametrize("name", ["grad", "value_and_grad", "vjp", "vmap, not mapped"])
+def test_where_the_function_itself_runs_nothing_becomes_dense(name: str) -> None:
+    w = low_rank()
+    with tq.materialization("error"):
+        got = use(closed_over(AS_ONE_ARRAY[name], w), HANDLERS)(X)
+    assert_same(got, AS_ONE_ARRAY[name](X, dense(w)))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_its_operators_run_the_handlers_in_inner_functions_too(place: str) -> None:
+    w = low_rank()
+    with tq.materialization("error"):
+        for argument in (X, Plain(X)):
+            f = PLACES[place](lambda x, w: x @ w)
+            got = use(lambda x: f(tq.materialize(x), w), PRODUCT)(argument)  # noqa: B023
+            assert_same(got, f(X, dense(w)))
+
+
+def test_in_an_inner_function_it_is_said_who_wanted_the_dense_array() -> None:
+    w = low_rank()
+    f = closed_over(PLACES["jit"](AS_ONE_ARRAY["grad"]), w)
+    with tq.materialization("error"), pytest.raises(tq.MaterializationError) as caught:
+        use(f, PRODUCT)(X)
+    text = str(caught.value)
+    assert "would have become dense (48 B) for jax.grad(LowRank f32[3,4]) at " in text
+    assert "pass it to the function under use_implicit_args as an argument, or let it pass" in text
+
+
+# --- jnp and lax, where no argument is implicit ---------------------------------------------------
+
+JNP: dict[str, Callable[[Any, Any], Any]] = {
+    "einsum": lambda x, w: jnp.einsum("bm,mn->bn", x, w),
+    "asarray": lambda x, w: x @ jnp.asarray(w),
+    "lax": lambda x, w: lax.dot(x, w),
+    "stack": lambda x, w: jnp.stack([w, w]) + x.sum(),
+    "tanh": lambda x, w: jnp.tanh(w) + x.sum(),
+    "dot": lambda x, w: jnp.dot(x, w),
+    "inner jit": lambda x, w: jax.jit(lambda x: jnp.dot(x, w))(x),
+    "scan": lambda x, w: lax.scan(lambda c, row: (c, jnp.dot(row, w)), 0.0, x)[1],
+    "tree": lambda x, w: x @ jax.tree.map(lambda leaf: 2 * leaf, {"w": jnp.asarray(w)})["w"],
+    "two": lambda x, w: lax.neg(w) + jnp.einsum("bm,mn->bn", x, w).sum(),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", JNP)
+def test_jnp_and_lax_take_it_where_no_argument_is_implicit(name: str, way: str) -> None:
+    w = low_rank()
+    with tq.materialization("allow"):
+        got = use(WAYS[way](JNP[name], w), HANDLERS)(X)
+        under_jit = jax.jit(use(WAYS[way](JNP[name], w), HANDLERS))(X)
+    assert_same(got, JNP[name](X, dense(w)))
+    assert_same(under_jit, JNP[name](X, dense(w)))
+
+
+@pytest.mark.parametrize("name", ["einsum", "asarray", "lax"])
+def test_its_handlers_run_there(name: str) -> None:
+    w = low_rank()
+    with tq.materialization("error"):
+        got = use(closed_over(JNP[name], w), HANDLERS)(X)
+    assert_same(got, JNP[name](X, dense(w)))
+
+
+def test_what_is_returned_is_the_implicit_array_and_no_tracer() -> None:
+    w = low_rank()
+    got = use(lambda x: {"w": jnp.asarray(w), "x": x})(X)
+    assert type(got["w"]) is LowRank
+    assert got["w"].a is w.a
+    assert got["x"] is X
+
+
+def test_an_error_leaves_no_trace_behind() -> None:
+    w, before = low_rank(), _jax.current_trace()
+
+    def f(x: Any) -> Any:
+        jnp.asarray(w)
+        raise ZeroDivisionError(x.shape)
+
+    with pytest.raises(ZeroDivisionError):
+        use(f)(X)
+    assert _jax.current_trace() is before
+    with pytest.raises(tq.TypedQaxError, match="outside use_implicit_args"):
+        lax.neg(w)
+
+
+def test_inside_another_transform_the_tables_are_those_of_the_inner_one() -> None:
+    w, ran = low_rank(), list[str]()
+
+    def table(name: str) -> tq.HandlerTable:
+        def product(x: Float[Array, "*b m"], w: Float[LowRank, "m n"], /, **params: Any) -> Array:
+            ran.append(name)
+            return jnp.asarray((x @ w.a) @ w.b.T * w.scale)
+
+        return tq.HandlerTable(name, ops.dot_general.to(product))
+
+    inner = use(lambda x: lax.dot(x, w), table("inner"))
+    outer = use(lambda x, v: inner(x) + lax.dot(x, w) + lax.dot(x, v), table("outer"))
+    with tq.materialization("allow"):
+        outer(X, dense(w))
+        outer(X, w)
+    assert ran == ["inner", "outer", "inner", "outer", "outer"]
+
+
+def test_threads_do_not_see_the_functions_of_others() -> None:
+    w, seen, wait, go = low_rank(), list[Any](), threading.Event(), threading.Event()
+
+    def other() -> None:
+        wait.wait(10)
+        try:
+            seen.append(jax.grad(lambda w: loss(X, w))(w))
+        finally:
+            go.set()
+
+    def f(x: Any) -> Any:
+        wait.set()
+        go.wait(10)
+        return jax.grad(loss, 1)(x, w)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    inside = use(f, HANDLERS)(X)
+    thread.join()
+    assert isinstance(seen[0], LowRank)  # outside, by the fields
+    assert_same(inside, jax.grad(loss, 1)(X, dense(w)))
+
+
+# --- as a pytree of its fields --------------------------------------------------------------------
+
+
+def test_a_handler_differentiates_its_operand_by_the_fields() -> None:
+    w, kinds = low_rank(), list[type]()
+
+    def product(x: Float[Array, "*b m"], w: Float[LowRank, "m n"], /, **params: Any) -> Array:
+        gradient = jax.grad(lambda w: jnp.sum(w.a) * w.scale + jnp.sum(w.b))(w)
+        kinds.append(type(gradient))
+        return jnp.asarray(x @ w.a @ w.b.T * w.scale)
+
+    use(lambda x, w: x @ w, tq.HandlerTable("by fields", ops.dot_general.to(product)))(X, w)
+    assert kinds == [LowRank]
+
+
+def test_a_materialize_method_differentiates_its_fields_as_they_are() -> None:
+    kinds = list[type]()
+
+    class Holds(tq.ImplicitArray, materialization="allow"):
+        inner: Float[tq.ArrayValue, "m n"]
+
+        def materialize(self) -> Float[Array, "m n"]:
+            other = LowRank(jnp.ones((3, 2)), jnp.ones((4, 2)), 1.0)
+            kinds.append(type(jax.grad(lambda w: jnp.sum(w.a))(other)))
+            return jnp.asarray(self.inner)
+
+    use(jnp.tanh)(Holds(jnp.ones((3, 4))))
+    assert set(kinds) == {LowRank}
+
+
+def test_trees_of_axes_and_masks_in_its_class_are_no_arrays() -> None:
+    base, adapters = low_rank(), jnp.stack([low_rank(seed=seed).a for seed in range(3)])
+    stack = LowRank(adapters, base.b, base.scale)
+    axes: Any = jax.tree.unflatten(jax.tree.structure(base), [0, None])
+
+    def f(x: Any) -> Any:
+        mask = jax.tree.map(lambda leaf: leaf.ndim > 1, base)
+        assert mask.a is True
+        return jax.vmap(lambda w: x @ w, in_axes=(axes,))(stack)
+
+    with tq.materialization("error"):
+        got = use(f, PRODUCT)(X)
+    assert_same(got, jnp.stack([X @ dense(LowRank(a, base.b, base.scale)) for a in adapters]))
+
+
+MISMATCHED: dict[str, Callable[[Any, Any], Any]] = {
+    "jacfwd": lambda x, w: jax.jacfwd(lambda w: x @ w)(w),
+    "jacrev": lambda x, w: jax.jacrev(lambda w: x @ w)(w),
+    "hessian": lambda x, w: jax.hessian(lambda w: loss(x, w))(w),
+    "jvp": lambda x, w: jax.jvp(lambda w: x @ w, (w,), (jnp.ones((3, 4)),)),
+    "tree.map": lambda x, w: jax.tree.map(lambda p, g: p - g, w, jax.grad(loss, 1)(x, w)),
+}
+
+
+@pytest.mark.parametrize("name", MISMATCHED)
+def test_where_pytrees_have_to_agree_the_error_says_what_to_do(name: str) -> None:
+    w = low_rank()
+    with pytest.raises((TypeError, ValueError)) as caught:
+        use(closed_over(MISMATCHED[name], w), HANDLERS)(X)
+    (note,) = [note for note in caught.value.__notes__ if "LowRank" in note]
+    assert note == (
+        "A LowRank that was closed over, or made in the function, is one array to derivatives, "
+        "vmap and collectives, and a pytree of its fields to JAX's other functions (scan, cond, "
+        "jax.tree, ...). Pass it to the function under use_implicit_args as an argument, or write "
+        "`x = jnp.asarray(x)` with it first: then it is one array to all of them, and stays "
+        "implicit."
+    )
+
+
+@pytest.mark.parametrize("name", MISMATCHED)
+def test_what_the_error_says_works(name: str) -> None:
+    w = low_rank()
+    with tq.materialization("allow"):
+        got = use(lambda x: MISMATCHED[name](x, jnp.asarray(w)), HANDLERS)(X)
+    assert_same(got, MISMATCHED[name](X, dense(w)))
+
+
+def test_every_function_of_jax_that_takes_an_argument_apart_for_its_numbers_is_known() -> None:
+    w, f = low_rank(), lambda w: jnp.sum(jnp.sin(X @ w))
+    derivatives = [jax.grad, jax.value_and_grad]
+    for derivative, argnums in itertools.product(derivatives, (0, (0,))):
+        with tq.materialization("allow"):
+            got = use(lambda x, d=derivative, n=argnums: d(f, argnums=n)(w))(X)
+        assert_same(got, derivative(f, argnums=argnums)(dense(w)))

@@ -1,0 +1,230 @@
+"""The functions under the transform that run in a thread, and what an implicit array is in them."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import jax
+
+from typedqax import _jax
+from typedqax._aval import is_array_like, look
+from typedqax._dispatch import Tables
+from typedqax._higher_order import RULES
+from typedqax._materialization import Materialization
+from typedqax._trace import (
+    ImplicitTrace,
+    ImplicitTracer,
+    Run,
+    argument_in_handlers,
+    bodies_running,
+    carried_tables,
+    densify,
+    enclosing_trace,
+    lower,
+    running_handler,
+)
+from typedqax._value import (
+    ImplicitValue,
+    child_values,
+    functions_running,
+    is_value,
+)
+
+
+class Scope:
+    """A function under the transform, from its call until it returns.
+
+    With an implicit argument its trace is entered at once. Without, the function runs as it is
+    until it needs one array of what it closes over or makes: then the trace is entered for the
+    rest of it, and what it gives back is lowered.
+
+    Attributes:
+        tables: the handlers that decide in it: its own, or those that decide where it is called.
+        result: what the function gave back; kept here, so that no other frame keeps its tracers.
+    """
+
+    __slots__ = ("_base", "_bodies", "_trace", "result", "tables")
+
+    def __init__(self, tables: Tables | None) -> None:
+        self.tables = deciding_tables() if tables is None else tables
+        self._trace: ImplicitTrace | None = None
+        self.result: Any = None
+
+    def __enter__(self) -> Scope:
+        self._base = _jax.current_trace()
+        self._bodies = bodies_running()
+        _scopes.stack.append(self)
+        functions_running.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _scopes.stack.pop()
+        functions_running.pop()
+        if self._trace is not None:
+            _jax.set_trace(self._base)
+
+    def runs(self) -> bool:
+        """Whether it is the function's own code that runs, not that of a handler it came to."""
+        return self._bodies == bodies_running()
+
+    def enter(self) -> ImplicitTrace | None:
+        """The trace of this function, entered now; None in functions inside of it."""
+        if _jax.current_trace() is not self._base:
+            return None
+        if self._trace is None:
+            self._trace = ImplicitTrace(self._base, Run(self.tables, RULES))
+        _jax.set_trace(self._trace)
+        return self._trace
+
+    def one_leaf(self, value: ImplicitValue, /) -> Any | None:
+        """The one leaf that JAX is to see of `value`; None where it is to see the fields.
+
+        To a derivative, to vmap and to collectives, an array is its numbers: by its fields they
+        would answer another question. A stack is mapped by its leaves, as outside.
+        """
+        if _running_scope() is None:
+            return None
+        asked_by = _jax.flattens_for()
+        if asked_by is None or not _is_complete(value):
+            return None
+        if asked_by == "vmap" and look(value).batch:
+            return None
+        return one_array(value, f"jax.{asked_by}")
+
+    def leave(self) -> Any:
+        """The result, without tracers, when the function is over."""
+        trace, self._trace = self._trace, None
+        result, self.result = self.result, None
+        if trace is None:
+            return result
+        result = lower(result, trace.run)
+        if _jax.checks_leaks():
+            with _jax.ensure_no_leaks(trace):
+                del trace
+        return result
+
+
+class _Scopes(threading.local):
+    """The functions under the transform that run in this thread, the innermost last."""
+
+    def __init__(self) -> None:
+        self.stack: list[Scope] = []
+
+
+_scopes = _Scopes()
+
+
+def _running_scope() -> Scope | None:
+    """The function under the transform whose own code runs in this thread."""
+    scope = _scopes.stack[-1] if _scopes.stack else None
+    return scope if scope is not None and scope.runs() else None
+
+
+def deciding_tables() -> Tables:
+    """The tables that decide here.
+
+    They are those of the innermost function under the transform, or of the handler that runs in it,
+    or of the enclosing transform, or the installed ones. JAX carries the first along, but not into
+    a function that it stages.
+    """
+    carried = carried_tables()
+    if carried is not None:
+        return carried
+    scope = _running_scope()
+    if scope is not None:
+        return scope.tables
+    frame = running_handler()
+    if frame is not None:
+        return frame.call.trace.run.tables
+    trace = enclosing_trace()
+    return Tables.of() if trace is None else trace.run.tables
+
+
+# --- an implicit array as one array --------------------------------------------------------------
+
+
+def one_array(value: ImplicitValue, asked_by: str = "an inner function") -> Any | None:
+    """One array for `value`, closed over or made in a function under the transform, to JAX.
+
+    That is a tracer, where the function itself runs, or what it maps or differentiates. In an inner
+    function that JAX stages and remembers (under jit, in the body of a loop) it is the dense array,
+    which is said. Outside of functions under the transform there is none.
+    """
+    trace = _reachable_trace(value)
+    if trace is None and (scope := _running_scope()) is not None:
+        trace = scope.enter()
+        if trace is None:
+            return densify_for(value, asked_by, _PASS_IT)
+    if trace is not None:
+        return trace.lift_made(value)
+    return None if enclosing_trace() is None else densify_for(value, asked_by, _PASS_IT)
+
+
+_PASS_IT = "pass it to the function under use_implicit_args as an argument"
+
+
+def is_inside() -> bool:
+    """Whether an implicit array can be one array to JAX here."""
+    return enclosing_trace() is not None or _running_scope() is not None
+
+
+def _reachable_trace(value: ImplicitValue) -> ImplicitTrace | None:
+    """The trace of the transform whose tracers may be used here.
+
+    The traces of derivatives and of vmap pass on what is not theirs. A value whose leaves may be
+    tracers of those belongs into them, and not outside.
+    """
+    current: Any = _jax.current_trace()
+    trace: Any = current
+    while isinstance(trace, _jax.PASSING_TRACES):
+        trace = getattr(trace, "parent_trace", None)
+    if type(trace) is not ImplicitTrace:
+        return None
+    if trace is not current:
+        for leaf in jax.tree.leaves(value):
+            if isinstance(leaf, _jax.Tracer) and type(leaf) is not ImplicitTracer:
+                return None
+    found: ImplicitTrace = trace
+    return found
+
+
+def densify_for(value: Any, asked_by: str, remedy: str = "") -> jax.Array:
+    """`value` made dense because Python, numpy or jnp asks for its numbers; said, or forbidden.
+
+    Raises:
+        MaterializationError: the policy forbids it.
+    """
+    trace = enclosing_trace()
+    current = _jax.current_trace()
+    run = Run(deciding_tables(), RULES) if trace is None else trace.run
+    run.happened(
+        Materialization.of(
+            value,
+            asked_by,
+            [f"{asked_by} needs its numbers"],
+            source=_jax.source_info() if trace is None else trace.place(),
+            argument=argument_in_handlers(value),
+            remedy=remedy,
+        )
+    )
+    with _jax.under(current.parent if type(current) is ImplicitTrace else current):
+        return densify(value, run, None, asked_by)
+
+
+# --- an implicit array as an operand of JAX's own functions ---------------------------------------
+
+
+def _is_complete(value: ImplicitValue) -> bool:
+    """Whether all fields hold arrays; axes, masks, specs and None stand in their place at times."""
+    return all(
+        _is_complete(field) if is_value(field) else _holds_arrays(field)
+        for _, field in child_values(value)
+    )
+
+
+def _holds_arrays(field: Any) -> bool:
+    leaves = jax.tree.leaves(field, is_leaf=lambda leaf: leaf is None)
+    return all(
+        is_array_like(leaf) and not isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves
+    )
