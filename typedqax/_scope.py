@@ -77,7 +77,7 @@ class Scope:
         _jax.set_trace(self._trace)
         return self._trace
 
-    def one_leaf(self, value: ImplicitValue, /) -> Any | None:
+    def one_leaf(self, value: ImplicitValue, /) -> object | None:
         """The one leaf that JAX is to see of `value`; None where it is to see the fields.
 
         To a derivative, to vmap and to collectives, an array is its numbers: by its fields they
@@ -92,7 +92,7 @@ class Scope:
             return None
         return one_array(value, f"jax.{asked_by}")
 
-    def leave(self) -> Any:
+    def leave(self) -> object:
         """The result, without tracers, when the function is over."""
         trace, self._trace = self._trace, None
         result, self.result = self.result, None

@@ -166,7 +166,7 @@ def _register_pytree(cls: type[ImplicitValue], fields: FieldNames) -> None:
 class RunningFunction(Protocol):
     """A function under the transform that runs."""
 
-    def one_leaf(self, value: ImplicitValue, /) -> Any | None:
+    def one_leaf(self, value: ImplicitValue, /) -> object | None:
         """The one array that is to be the leaf of `value` in this thread; None for its fields."""
 
 
@@ -179,7 +179,7 @@ ONE = "one array"
 _ONE_KEY = FlattenedIndexKey(0)
 
 
-def _one_leaf(value: ImplicitValue) -> Any | None:
+def _one_leaf(value: ImplicitValue) -> object | None:
     for running in functions_running[-1:]:  # it may have ended in its thread meanwhile
         return running.one_leaf(value)
     return None
