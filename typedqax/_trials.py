@@ -38,7 +38,15 @@ _MANY = 8
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Failure:
-    """A call in which a handler gives something else than the dense path."""
+    """A call in which a handler gives something else than the dense path.
+
+    Attributes:
+        sample: the call.
+        ran: the handlers that ran in it.
+        transformation: which of its results differs, one of `WHERE`.
+        problem: how, a clause that follows the result's name.
+        raised_by: the handler that raised, where that is the problem.
+    """
 
     sample: Sample
     ran: tuple[Application, ...]
@@ -53,7 +61,20 @@ class Failure:
 
 
 class Trials:
-    """The calls that were tried, which handlers they reached, and which of them fail."""
+    """The calls that were tried, which handlers they reached, and which of them fail.
+
+    Attributes:
+        handlers: a table ahead of the installed ones.
+        tolerance: how far numbers may differ; None: what the rounding of their dtypes excuses.
+        left_out: ways in which nothing is compared.
+        wide: where handlers of whole groups of primitives are written.
+        most: how many calls of one primitive and kind a handler is tried on.
+        samples: the calls that reached a handler, with the handlers that ran.
+        comparisons: how many results were compared.
+        ran: how many calls each handler ran in, by primitive, name and place.
+        often: the same by which operands were implicit, too.
+        failures: the calls that do not give what the dense path gives.
+    """
 
     def __init__(
         self,
