@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -289,6 +291,42 @@ def test_examples_of_another_class_are_refused() -> None:
     one: Any = twice(3)
     with pytest.raises(TypeError, match=r"examples is a list of arrays, not an array: check_"):
         check_handlers(Twice, one)
+
+
+@pytest.mark.parametrize(
+    ("ask", "text"),
+    [
+        pytest.param(
+            lambda: check_handlers(float, [1.0]),  # type: ignore[type-var]  # the mistake
+            "check_handlers(float, ...): give a subclass of ImplicitArray first.",
+            id="another class",
+        ),
+        pytest.param(
+            lambda: check_handlers(Twice, 3),  # type: ignore[arg-type]  # the mistake
+            (
+                "check_handlers(Twice, ...): examples is a list of arrays, not 3: "
+                "check_handlers(Twice, [example])."
+            ),
+            id="number for examples",
+        ),
+        pytest.param(
+            lambda: check_handlers(Twice, [twice(3)], handlers=[]),  # type: ignore[arg-type]  # the mistake
+            "check_handlers(Twice, ..., handlers=<list>): give a HandlerTable.",
+            id="list for a table",
+        ),
+        pytest.param(
+            lambda: check_handlers(Twice, [twice(3)], skip="neg"),
+            "check_handlers(Twice, ..., skip='neg'): give a list of names of primitives, ['neg'].",
+            id="text for a list",
+        ),
+    ],
+)
+def test_what_it_does_not_take_is_refused_in_a_sentence(ask: Callable[[], Any], text: str) -> None:
+    with pytest.raises(tq.UsageError) as caught:
+        ask()
+    assert str(caught.value) == text
+    frames = {frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)}
+    assert frames == {__file__}
 
 
 # --- planted bugs --------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import jax
 
@@ -19,7 +19,7 @@ from typedqax import _jax
 from typedqax._array import ImplicitArray
 from typedqax._aval import look
 from typedqax._dispatch import ANY_PRIMITIVE, Tables
-from typedqax._errors import UsageError
+from typedqax._errors import UsageError, shown_argument
 from typedqax._explain import Explanation
 from typedqax._handler import Handler
 from typedqax._installed import installed_kept
@@ -61,6 +61,7 @@ class HandlerReport:
         return "\n".join(lines)
 
 
+@_jax.api_boundary
 def check_handlers(
     cls: type[A],
     examples: Iterable[A],
@@ -104,25 +105,8 @@ def check_handlers(
         >>> check_handlers(Eye, [Eye(3)], handlers=EYE).calls > 0
         True
     """
-    if is_value(examples):  # its rows would be taken for them
-        raise UsageError(
-            f"check_handlers({cls.__name__}, ...): examples is a list of arrays, not an array: "
-            f"check_handlers({cls.__name__}, [example])."
-        )
-    instances = list(examples)
-    for instance in instances:
-        if not isinstance(instance, cls):
-            raise UsageError(
-                f"check_handlers({cls.__name__}, ...): an example is a {type(instance).__name__}."
-            )
-    if not instances:
-        raise UsageError(f"check_handlers({cls.__name__}, ...): there are no examples.")
-    unknown = [name for name in without if name not in ("jvp", "vjp", "vmap", "scan")]
-    if unknown or isinstance(without, str):
-        raise UsageError(
-            f"check_handlers({cls.__name__}, ..., without={without!r}): a list of some of 'jvp', "
-            f"'vjp', 'vmap' and 'scan'."
-        )
+    instances = _instances(cls, examples)
+    _refuse_options(cls, handlers, skip, without)
     for instance in instances:
         jax.eval_shape(materialize, instance)  # without a dense path there is nothing to hold to
     every = _entries(cls, Tables.of(handlers))
@@ -144,6 +128,54 @@ def check_handlers(
     if reach_all and report.unreached:
         raise AssertionError(str(report))
     return report
+
+
+def _instances(cls: type[A], examples: Iterable[A]) -> list[A]:
+    """The examples, in a list.
+
+    Raises:
+        UsageError: `cls` is no class of implicit arrays, or an example none of its instances.
+    """
+    given, listed = cast(object, cls), cast(object, examples)
+    if not (isinstance(given, type) and issubclass(given, ImplicitArray)):
+        raise UsageError(
+            f"check_handlers({shown_argument(given)}, ...): give a subclass of ImplicitArray first."
+        )
+    if is_value(listed) or not isinstance(listed, Iterable):  # rows would be taken for them
+        array = "an array" if is_value(listed) else shown_argument(listed)
+        raise UsageError(
+            f"check_handlers({cls.__name__}, ...): examples is a list of arrays, not {array}: "
+            f"check_handlers({cls.__name__}, [example])."
+        )
+    instances = list(examples)
+    for instance in instances:
+        if not isinstance(instance, cls):
+            raise UsageError(
+                f"check_handlers({cls.__name__}, ...): an example is a {type(instance).__name__}."
+            )
+    if not instances:
+        raise UsageError(f"check_handlers({cls.__name__}, ...): there are no examples.")
+    return instances
+
+
+def _refuse_options(
+    cls: type, handlers: object, skip: Sequence[str], without: Sequence[str]
+) -> None:
+    """Refuse what `check_handlers` would not understand.
+
+    Raises:
+        UsageError: it is among these.
+    """
+    asked = f"check_handlers({cls.__name__}, ..., "
+    if handlers is not None and not isinstance(handlers, HandlerTable):
+        raise UsageError(f"{asked}handlers={shown_argument(handlers)}): give a HandlerTable.")
+    if isinstance(skip, str):
+        raise UsageError(f"{asked}skip={skip!r}): give a list of names of primitives, [{skip!r}].")
+    unknown = [name for name in without if name not in ("jvp", "vjp", "vmap", "scan")]
+    if unknown or isinstance(without, str):
+        raise UsageError(
+            f"{asked}without={without!r}): a list of some of 'jvp', 'vjp', 'vmap' and 'scan'."
+        )
 
 
 def _entries(cls: type[ImplicitArray], tables: Tables) -> list[Entry]:
