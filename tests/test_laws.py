@@ -14,10 +14,11 @@ from tests.implicit_kinds import HANDLERS, KINDS, LowRank, Turned, dense, number
 from tests.laws import DENSE, OUTSIDE, Case, check, compare, look
 from tests.programs import Body, Step
 
+pytestmark = pytest.mark.without_leak_checks
+
 
 def test_implicit_arrays_anywhere_give_what_dense_ones_give() -> None:
-    with jax.check_tracer_leaks(False):
-        look(25)
+    look(25)
 
 
 @pytest.mark.parametrize("transformation", OUTSIDE)
@@ -34,8 +35,7 @@ def test_the_law_holds_under_each_transformation(transformation: str) -> None:
     arguments = (("low_rank", (2, 3)), ("quantized", (2, 3)))
     if transformation in ("jvp", "linearize"):
         program = Body(program.steps[:2], (2, 3))
-    with jax.check_tracer_leaks(False):
-        assert check(Case(program, arguments, transformation, handlers=True))
+    assert check(Case(program, arguments, transformation, handlers=True))
 
 
 def test_the_law_is_able_to_fail() -> None:
