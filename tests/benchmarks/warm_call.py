@@ -3,8 +3,9 @@
     python -m tests.benchmarks.warm_call > warm_call.json
 
 The same function is jitted over a `LoraMatrix` under `use_implicit_args`, and over a class with the
-same fields registered by hand. What is left of typedqax in such a call is the flattening of its
-arguments. CPU time, interleaved; a ratio for each round, of which the median is given.
+same fields registered by hand: chains of tiny products, which do little but flatten their
+arguments, and a small transformer. What is left of typedqax in such a call is that flattening.
+CPU time, interleaved; a ratio for each round, of which the median is given.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import jax.numpy as jnp
 from jax import Array
 
 import typedqax as tq
+from tests.benchmarks.transformer import MATRICES, RANK, WIDTH, layer_of, loss_of, product
 from typedqax.arrays import LORA, LoraMatrix
 
 ROUNDS, CALLS, BOUND = 60, 300, 1.05
@@ -54,57 +56,77 @@ def by_hand(x: Array, p: Plain) -> Array:
     return x @ p.w + (p.alpha * (x @ p.a)) @ p.b.T
 
 
-def seconds(f: Callable[..., Array], *operands: Any) -> float:
-    """CPU seconds of some calls."""
-    start = time.thread_time()
-    for _ in range(CALLS):
-        f(*operands)
-    spent = time.thread_time() - start
-    f(*operands).block_until_ready()
-    return spent
+def seconds(f: Callable[..., Array], calls: int, *operands: Any) -> float:
+    """CPU seconds of some calls, in all threads."""
+    start = time.process_time()
+    for _ in range(calls):
+        result = f(*operands)
+    result.block_until_ready()
+    return time.process_time() - start
 
 
-def measure(matrices: int) -> dict[str, Any]:
-    """The ratio of both calls, for a function of this many matrices."""
-    x = jnp.ones((4, 8))
-    leaves = jnp.ones((8, 8)), jnp.ones((8, 2)), jnp.ones((8, 2))
-    plain = [Plain(*leaves, 0.5) for _ in range(matrices)]
-    lora = [LoraMatrix(*leaves, alpha=0.5) for _ in range(matrices)]
-
-    def chain(x: Array, ps: list[Plain]) -> Array:
-        for p in ps:
-            x = by_hand(x, p)
-        return x
-
-    def implicit_chain(x: Array, ws: list[Array]) -> Array:
-        for w in ws:
-            x = x @ w
-        return x
-
-    ordinary = jax.jit(chain)
-    implicit = jax.jit(tq.use_implicit_args(implicit_chain, handlers=LORA))
-    ordinary(x, plain), implicit(x, lora)
-    ratios: list[float] = []
-    first: list[float] = []
-    second: list[float] = []
+def compare(
+    ordinary: Callable[..., Array],
+    implicit: Callable[..., Array],
+    calls: int,
+    *operands: tuple[Any, Any],
+) -> dict[str, Any]:
+    """The ratio of both calls; each operand is given for the one and for the other."""
+    sides = [(ordinary, [each[0] for each in operands]), (implicit, [each[1] for each in operands])]
+    spent: tuple[list[float], list[float]] = [], []
+    for f, given in sides:
+        f(*given).block_until_ready()
     for i in range(ROUNDS):
-        pair = [(ordinary, plain, first), (implicit, lora, second)]
-        for f, operand, out in pair if i % 2 else pair[::-1]:
-            out.append(seconds(f, x, operand))
-        ratios.append(second[-1] / first[-1])
+        for side in (0, 1) if i % 2 else (1, 0):
+            f, given = sides[side]
+            spent[side].append(seconds(f, calls, *given))
+    ratios = [b / a for a, b in zip(*spent, strict=True)]
     return {
-        "matrices": matrices,
-        "ordinary_us": 1e6 * min(first) / CALLS,
-        "implicit_us": 1e6 * min(second) / CALLS,
-        "ratio_of_minima": min(second) / min(first),
+        "ordinary_us": 1e6 * min(spent[0]) / calls,
+        "implicit_us": 1e6 * min(spent[1]) / calls,
+        "ratio_of_minima": min(spent[1]) / min(spent[0]),
         "median_ratio": statistics.median(ratios),
         "quartiles": statistics.quantiles(ratios, n=4),
     }
 
 
+def chain(matrices: int) -> dict[str, Any]:
+    """The ratio for a chain of so many products."""
+    x = jnp.ones((4, 8))
+    leaves = jnp.ones((8, 8)), jnp.ones((8, 2)), jnp.ones((8, 2))
+    plain = [Plain(*leaves, 0.5) for _ in range(matrices)]
+    lora = [LoraMatrix(*leaves, alpha=0.5) for _ in range(matrices)]
+
+    def ordinary(x: Array, ps: list[Plain]) -> Array:
+        for p in ps:
+            x = by_hand(x, p)
+        return x
+
+    def implicit(x: Array, ws: list[Array]) -> Array:
+        for w in ws:
+            x = x @ w
+        return x
+
+    under = tq.use_implicit_args(implicit, handlers=LORA)
+    return compare(jax.jit(ordinary), jax.jit(under), CALLS, (x, x), (plain, lora))
+
+
+def model(layers: int) -> dict[str, Any]:
+    """The ratio for a transformer with LoRA in its every matrix."""
+    x = jnp.ones((8, 64, WIDTH))
+    shapes = {n: ((i, o), (i, RANK), (o, RANK)) for n, (i, o) in MATRICES.items()}
+    leaves = {n: [jnp.ones(shape) for shape in each] for n, each in shapes.items()}
+    plain = [{n: Plain(*leaves[n], 0.5) for n in MATRICES} for _ in range(layers)]
+    lora = [{n: LoraMatrix(*leaves[n], alpha=0.5) for n in MATRICES} for _ in range(layers)]
+    ordinary = loss_of(layer_of(by_hand))
+    under = tq.use_implicit_args(loss_of(layer_of(product)), handlers=LORA)
+    return compare(jax.jit(ordinary), jax.jit(under), 5, (plain, lora), (x, x))
+
+
 def main() -> None:
     """Print the ratios as JSON; the exit status says whether the bound is kept."""
-    results = [measure(n) for n in (1, 4, 16)]
+    results = [{"matrices": n, **chain(n)} for n in (1, 4, 16)]
+    results += [{"transformer of layers": n, **model(n)} for n in (1, 12)]
     json.dump({"bound": BOUND, "results": results}, sys.stdout, indent=2)
     sys.stdout.write("\n")
     sys.exit(any(r["median_ratio"] > BOUND for r in results))
