@@ -114,10 +114,16 @@ def chain(matrices: int) -> dict[str, Any]:
 def model(layers: int) -> dict[str, Any]:
     """The ratio for a transformer with LoRA in its every matrix."""
     x = jnp.ones((8, 64, WIDTH))
-    shapes = {n: ((i, o), (i, RANK), (o, RANK)) for n, (i, o) in MATRICES.items()}
-    leaves = {n: [jnp.ones(shape) for shape in each] for n, each in shapes.items()}
-    plain = [{n: Plain(*leaves[n], 0.5) for n in MATRICES} for _ in range(layers)]
-    lora = [{n: LoraMatrix(*leaves[n], alpha=0.5) for n in MATRICES} for _ in range(layers)]
+    plain, lora = [
+        [
+            {
+                n: made(jnp.ones((i, o)), jnp.ones((i, RANK)), jnp.ones((o, RANK)), alpha=0.5)
+                for n, (i, o) in MATRICES.items()
+            }
+            for _ in range(layers)
+        ]
+        for made in (Plain, LoraMatrix)
+    ]
     ordinary = loss_of(layer_of(by_hand))
     under = tq.use_implicit_args(loss_of(layer_of(product)), handlers=LORA)
     return compare(jax.jit(ordinary), jax.jit(under), 5, (plain, lora), (x, x))
