@@ -1,6 +1,7 @@
 """The law of the library: implicit arrays anywhere in a program give what dense ones give.
 
-`python -m tests.laws 2000` looks for programs that break it; the suite looks at a few.
+`python -m tests.laws 2000` looks for programs that break it; the suite looks at a few. Another law
+is looked at by its name, as in `python -m tests.laws 2000 0 refusals`.
 """
 
 from __future__ import annotations
@@ -198,6 +199,40 @@ def check(case: Case) -> bool:
     return True
 
 
+def check_refusals(case: Case) -> bool:
+    """What is refused of the program is what is told of it: what it makes dense in the end.
+
+    Raises:
+        AssertionError: it is not.
+    """
+    rng = np.random.default_rng(0)
+    args = [
+        numbers(rng, *shape) if kind == DENSE else KINDS[kind].make(rng, shape)
+        for kind, shape in case.arguments
+    ]
+    try:
+        case.program(*dense(args))
+    except REFUSED:
+        return False
+    f = tq.use_implicit_args(case.program, handlers=HANDLERS if case.handlers else None)
+    told = {line.primitive for line in tq.explain(f)(*args).materialized}
+    with tq.materialization("error", allow=told):
+        f(*args)
+    for one in sorted(told):
+        refused = _refusal(f, args, told - {one})
+        assert f"for {one}(" in refused, (one, refused)
+    return True
+
+
+def _refusal(f: Any, args: list[Any], allow: set[str]) -> str:
+    try:
+        with tq.materialization("error", allow=allow):
+            f(*args)
+    except tq.MaterializationError as error:
+        return str(error)
+    return "nothing"
+
+
 def _vmap_reference(program: Any, args: list[Any]) -> Any:
     axes = tuple(None if tq.is_implicit(a) else 0 for a in args)
     full = [dense(a) for a in args]
@@ -223,8 +258,12 @@ def compare(got: Any, want: Any) -> None:
         )
 
 
-def look(count: int, seed: int | None = None) -> None:
+def look(
+    count: int, seed: int | None = None, checked: Callable[[Case], bool] | None = None
+) -> None:
     """Look for a program that breaks the law among `count`; raise for the shortest found.
+
+    What is `checked` is that numbers are right, if nothing else is said.
 
     Raises:
         AssertionError: there is one; or so few could be compared that nothing is shown.
@@ -242,7 +281,7 @@ def look(count: int, seed: int | None = None) -> None:
     )
     @given(cases())
     def law(case: Case) -> None:
-        compared[check(case)] += 1
+        compared[(checked or check)(case)] += 1
 
     if seed is not None:
         from hypothesis import seed as seeded
@@ -260,8 +299,12 @@ def main() -> None:
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     jax.config.update("jax_numpy_rank_promotion", "raise")
     warnings.simplefilter("error")
-    look(count, start)
-    print(f"{count} programs from seed {start} on give what dense arrays give")
+    if sys.argv[3:] == ["refusals"]:
+        look(count, start, check_refusals)
+        print(f"{count} programs from seed {start} on are refused for what they make dense")
+    else:
+        look(count, start)
+        print(f"{count} programs from seed {start} on give what dense arrays give")
 
 
 if __name__ == "__main__":

@@ -319,6 +319,28 @@ def _wrong_vjp(bodies: Any, x: Any, y: Any) -> Any:
     return f(x, y)
 
 
+def _wrong_vmap(bodies: Any, x: Any, y: Any) -> Any:
+    """A vmap rule that is not that of the function, to tell the two apart."""
+    f = jax.custom_batching.custom_vmap(bodies[0])
+
+    @f.def_vmap
+    def rule(size: int, batched: Any, x: Any, y: Any) -> Any:
+        del size
+        axes = tuple([0 if flag else None for flag in batched])
+        out = jax.vmap(bodies[0], in_axes=axes)(x, y)
+        return tuple([each + each for each in out]), (True,) * len(out)
+
+    return f(x, y)
+
+
+def _wrong_transpose(bodies: Any, x: Any, y: Any) -> Any:
+    """A transpose that is not that of the function, to tell the two apart."""
+    del bodies
+    return jax.custom_derivatives.linear_call(
+        lambda y, x: x * y, lambda y, ct: 3.0 * ct * y, jax.lax.stop_gradient(y), x
+    )
+
+
 def _map(bodies: Any, xs: Any, const: Any) -> Any:
     return lax.map(lambda x: bodies[0](x, const), xs)
 
@@ -375,6 +397,8 @@ BLOCKS: dict[str, Block] = {
     "remat_policy": Block(_remat_policy),
     "custom_jvp": Block(_wrong_jvp),
     "custom_vjp": Block(_wrong_vjp),
+    "custom_vmap": Block(_wrong_vmap),
+    "linear_call": Block(_wrong_transpose, bodies=0, takes=lambda x, y: floats(x) and alike(x, y)),
     "grad": Block(_grad, gives=_scalar, takes=lambda x, y: floats(x)),
     "jvp": Block(_jvp, takes=lambda x, y: floats(x)),
     "linearize": Block(_linearize, gives=_scalar, takes=lambda x, y: floats(x) and x.ndim == 0),
@@ -385,9 +409,9 @@ BLOCKS: dict[str, Block] = {
     ),
 }
 
-NOT_REVERSIBLE = {"while", "fori"}
+NOT_REVERSIBLE = {"while", "fori", "custom_vmap"}
 """What reverse-mode differentiation refuses: loops without a fixed length, fori among them where
-its bounds are traced."""
+its bounds are traced; and functions with a vmap rule."""
 
 
 REFUSED = (TypeError, ValueError, NotImplementedError)

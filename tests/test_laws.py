@@ -11,7 +11,7 @@ import pytest
 
 import typedqax as tq
 from tests.implicit_kinds import HANDLERS, KINDS, LowRank, Turned, dense, numbers
-from tests.laws import DENSE, OUTSIDE, Case, check, compare, look
+from tests.laws import DENSE, OUTSIDE, Case, check, check_refusals, compare, look
 from tests.programs import Body, Step
 
 pytestmark = pytest.mark.without_leak_checks
@@ -19,6 +19,15 @@ pytestmark = pytest.mark.without_leak_checks
 
 def test_implicit_arrays_anywhere_give_what_dense_ones_give() -> None:
     look(25)
+
+
+def test_what_is_refused_of_a_program_is_what_it_makes_dense_in_the_end() -> None:
+    becomes_dense = Body((Step("exp", (0,)), Step("neg", (2,))), (3,))
+    program = Body((Step("fori", (0, 1), (becomes_dense,)), Step("sin", (1,))), (2, 3))
+    with jax.check_tracer_leaks(False):
+        assert check_refusals(
+            Case(program, (("zeros", (2, 3)), ("low_rank", (2, 3))), "plain", handlers=True)
+        )
 
 
 @pytest.mark.parametrize("transformation", OUTSIDE)
