@@ -22,7 +22,7 @@ from jax.lax import GatherDimensionNumbers, GatherScatterMode
 from jax.tree_util import PyTreeDef
 
 from typedqax import _jax
-from typedqax._aval import aval_of, batch_shape, batched_fields, is_array_like
+from typedqax._aval import aval_of, batch_shape, batched_fields, is_array_like, shape_of
 from typedqax._fields import field_layouts
 from typedqax._filling import same_filling
 from typedqax._trace import Call, PrimitiveRule, Run
@@ -67,7 +67,7 @@ def _same_numbers(run: Run, value: Any, result: Any) -> bool:
 def carriers(value: Any, batch: tuple[int, ...]) -> list[bool] | None:
     """Per leaf, whether it carries the first batch axes, `batch`; None where these are none."""
     if not is_value(value) or _is_leafless(value):
-        return [True] if tuple(value.shape[: len(batch)]) == batch else None
+        return [True] if shape_of(value)[: len(batch)] == batch else None
     whole = batch_shape(value)
     if whole[: len(batch)] != batch:
         return None
