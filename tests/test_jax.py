@@ -91,6 +91,7 @@ def test_a_canonicalizer_decides_what_a_primitive_sees() -> None:
     _jax.register_aval(Wrapper, lambda _: jax.typeof(jnp.ones(2)))
     wrapper: Any = Wrapper()
     np.testing.assert_array_equal(jax.jit(lambda: lax.neg(wrapper))(), -np.ones(2))
+    np.testing.assert_array_equal(jax.vmap(lambda x: lax.add(x, wrapper))(np.ones((3, 2))), 2)
 
 
 def test_primitives_are_found_by_their_path_also_where_they_were_before() -> None:

@@ -193,6 +193,13 @@ JNP: dict[str, Callable[[Any, Any], Any]] = {
     "inner jit": lambda x, w: jax.jit(lambda x: jnp.dot(x, w))(x),
     "scan": lambda x, w: lax.scan(lambda c, row: (c, jnp.dot(row, w)), 0.0, x)[1],
     "tree": lambda x, w: x @ jax.tree.map(lambda leaf: 2 * leaf, {"w": jnp.asarray(w)})["w"],
+    "lax in jit": lambda x, w: jax.jit(lambda x: lax.dot(x, w))(x),
+    "lax in scan": lambda x, w: lax.scan(lambda c, row: (c, lax.dot(row, w)), 0.0, x)[1],
+    "lax in cond": lambda x, w: lax.cond(x[0, 0] > -9, lambda: lax.neg(w), lambda: lax.sin(w)),
+    "lax in grad": lambda x, w: jax.grad(lambda x: lax.dot(x, w).sum())(x),
+    "lax in grad, alone": lambda x, w: jax.grad(lambda s: (s * lax.sin(w)).sum())(x[0, 0]),
+    "lax in vmap": lambda x, w: jax.vmap(lambda row: lax.dot(row, w))(x),
+    "lax in vmap of grad": lambda x, w: jax.vmap(jax.grad(lambda r: lax.dot(r, w).sum()))(x),
     "two": lambda x, w: lax.neg(w) + jnp.einsum("bm,mn->bn", x, w).sum(),
 }
 
@@ -206,6 +213,29 @@ def test_jnp_and_lax_take_it_where_no_argument_is_implicit(name: str, way: str) 
         under_jit = jax.jit(use(WAYS[way](JNP[name], w), HANDLERS))(X)
     assert_same(got, JNP[name](X, dense(w)))
     assert_same(under_jit, JNP[name](X, dense(w)))
+
+
+OF_TRACERS: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
+    "grad": lambda f: jax.grad(f)(2.0),
+    "jvp": lambda f: jax.jvp(f, (2.0,), (1.0,))[1],
+    "vmap": lambda f: jax.vmap(f)(jnp.arange(3.0)),
+    "grad in jit": lambda f: jax.jit(jax.grad(f))(2.0),
+    "vmap of grad": lambda f: jax.vmap(jax.grad(f))(jnp.arange(3.0)),
+}
+
+
+@pytest.mark.parametrize("name", OF_TRACERS)
+def test_lax_takes_one_that_is_made_of_what_is_differentiated_or_mapped(name: str) -> None:
+    w, transform = low_rank(), OF_TRACERS[name]
+
+    def f(as_operand: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda s: lax.sin(as_operand(LowRank(s * w.a, w.b, w.scale))).sum()
+
+    want = transform(f(dense))
+    for argument in (X, Plain(X)):
+        with tq.materialization("allow"):
+            got = use(lambda _: transform(f(lambda made: made)), HANDLERS)(argument)
+            assert_same(got, want)
 
 
 @pytest.mark.parametrize("name", ["einsum", "asarray", "lax"])

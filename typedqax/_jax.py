@@ -299,18 +299,33 @@ def canonicalize(value: Any) -> Any:
     return value if isinstance(value, Tracer) else _dtypes.canonicalize_value(value)
 
 
-BIND_CANONICALIZES: bool = hasattr(_dtypes, "register_canonicalize_value_handler")
+_BIND_CANONICALIZES: bool = hasattr(_dtypes, "register_canonicalize_value_handler")
 """Whether `bind` canonicalizes every operand, ours too; before JAX 0.10.2 only numbers."""
 
 
 def register_canonicalizer(cls: type, canonicalize_value: Callable[[Any], Any]) -> None:
     """Let `canonicalize_value` decide what a primitive sees of an instance of `cls`."""
-    if BIND_CANONICALIZES:
+    if _BIND_CANONICALIZES:
         _dtypes.register_canonicalize_value_handler(cls, canonicalize_value)
     else:
         _dtypes.canonicalize_value_handlers[cls] = canonicalize_value
-        # What JAX stages of a symbolic size, it asks of any value that it meets where it stages.
-        cls.dimension_as_value = canonicalize_value  # type: ignore[attr-defined]  # new there
+        _let_bind_canonicalize(cls)
+
+
+def _let_bind_canonicalize(cls: type) -> None:
+    """Let `bind` canonicalize an instance of `cls` as it does a number.
+
+    It has no hook for that. What asks later, as where an operand is staged, comes too late: a trace
+    of a derivative would take what it does not know for a constant.
+    """
+    core: Any = _core  # what new JAX does not have
+    for_others = core.canonicalize_value_dtype
+
+    def canonicalize_operand(value: Any) -> Any:
+        ours = issubclass(type(value), cls)
+        return _dtypes.canonicalize_value(value) if ours else for_others(value)
+
+    core.canonicalize_value_dtype = canonicalize_operand
 
 
 def register_aval(cls: type, aval_of_value: Callable[[Any], ShapedArray]) -> None:

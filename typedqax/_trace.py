@@ -394,8 +394,7 @@ class ImplicitTrace(_jax.Trace):
             if type(operand) is ImplicitTracer and operand._trace.run.root is root:
                 break
         else:
-            if _jax.BIND_CANONICALIZES or not any(is_value(operand) for operand in operands):
-                return _jax.bind_under(self.parent, primitive, operands, params)
+            return _jax.bind_under(self.parent, primitive, operands, params)
         values = [self.lower(operand) for operand in operands]
         arguments = [self.argument_of(operand) for operand in operands]
         call = Call.of(self.here(), primitive, values, params, arguments)
