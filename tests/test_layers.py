@@ -57,7 +57,9 @@ _recording
 _dispatch
 _misses
 _contracts
+_run
 _trace
+_call
 _leafwise
 _filling
 _stacks

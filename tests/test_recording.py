@@ -11,7 +11,7 @@ import pytest
 from jax import Array
 
 import typedqax as tq
-from typedqax import _trace, ops
+from typedqax import _call, ops
 from typedqax._recording import Application, kept_record, recording
 
 
@@ -49,7 +49,7 @@ def test_what_handlers_compute_and_what_becomes_dense_is_kept_in_order() -> None
 
 def test_nothing_is_kept_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(_trace, "Application", lambda *facts: made.append(facts))
+    monkeypatch.setattr(_call, "Application", lambda *facts: made.append(facts))
     tq.use_implicit_args(lambda x: -x, handlers=TABLE)(TWO)
     assert kept_record() is None
     assert made == []

@@ -30,7 +30,8 @@ from tests.implicit_world import (
     transformed,
 )
 from typedqax import ops
-from typedqax._trace import ImplicitTrace, ImplicitTracer, enclosing_trace, running_handler
+from typedqax._call import running_handler
+from typedqax._trace import ImplicitTrace, ImplicitTracer, enclosing_trace
 
 SAME = numbers(22, 3, 4)
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import jax
 
-from typedqax._trace import Run, densify
+from typedqax._run import Run
+from typedqax._trace import densify
 from typedqax._value import ImplicitValue
 
 

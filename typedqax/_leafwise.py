@@ -26,7 +26,7 @@ from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSha
 
 from typedqax import _jax
 from typedqax._aval import aval_of, is_array_like
-from typedqax._trace import Call, PrimitiveRule
+from typedqax._call import Call, PrimitiveRule
 from typedqax._value import is_value
 
 # --- on each leaf --------------------------------------------------------------------------------

@@ -9,20 +9,18 @@ import jax
 
 from typedqax import _jax
 from typedqax._aval import is_array_like, look
+from typedqax._call import argument_in_handlers, bodies_running, running_handler
 from typedqax._dispatch import Tables
 from typedqax._higher_order import RULES
 from typedqax._materialization import Materialization
+from typedqax._run import Run
 from typedqax._trace import (
     ImplicitTrace,
     ImplicitTracer,
-    Run,
-    argument_in_handlers,
-    bodies_running,
     carried_tables,
     densify,
     enclosing_trace,
     lower,
-    running_handler,
 )
 from typedqax._value import (
     ImplicitValue,

@@ -1,11 +1,10 @@
-"""The trace in which implicit arrays stand for dense ones, and one primitive's way through it."""
+"""The trace in which implicit arrays stand for dense ones, its tracer, and how to become dense."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import numpy as np
@@ -17,32 +16,18 @@ from typedqax._aval import (
     aval_of,
     batch_axes,
     batched_fields,
-    describe,
     look,
     materialize_of,
 )
-from typedqax._contracts import check_materialized, check_results
-from typedqax._declined import DECLINE
-from typedqax._dispatch import ANY_PRIMITIVE, Candidate, Resolution, Tables, resolve
-from typedqax._errors import ContractError, MaterializationError
-from typedqax._handler import Handler
+from typedqax._contracts import check_materialized
+from typedqax._dispatch import Tables
+from typedqax._errors import ContractError
 from typedqax._jax import Params, Primitive, Trace, Tracer
 from typedqax._materialization import (
-    InnerRefusal,
     Materialization,
-    dense_bytes,
-    is_forbidden,
-    loses_meaning,
     own_policy,
-    policy_for,
-    refusal,
-    report,
 )
-from typedqax._misses import misses
-from typedqax._reason import Reason
-from typedqax._recording import Application, kept_record, put_inside
-from typedqax._rule import Entry
-from typedqax._signature import Operand
+from typedqax._run import Run
 from typedqax._value import (
     EXTENT,
     ImplicitValue,
@@ -52,153 +37,6 @@ from typedqax._value import (
     is_value,
     with_children,
 )
-
-
-class PrimitiveRule(Protocol):
-    """How a primitive is applied to implicit operands when no handler takes it.
-
-    It is given raw values, implicit or dense, and returns what it gives for them, or None where it
-    cannot do better than materializing.
-    """
-
-    def __call__(self, call: Call, /) -> list[Any] | None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class HigherOrderRules:
-    """What the trace does with primitives that hold functions.
-
-    Attributes:
-        primitives: by primitive name; those that hold no function, but do not look at the numbers
-            of an array, too.
-        other: for every other primitive.
-        call: `Trace.process_call`.
-        custom_jvp: `Trace.process_custom_jvp_call`.
-        custom_vjp: `Trace.process_custom_vjp_call`.
-        shard_map: `Trace.process_shard_map`.
-    """
-
-    primitives: Mapping[str, PrimitiveRule]
-    other: PrimitiveRule
-    call: Callable[..., list[Any]]
-    custom_jvp: Callable[..., list[Any]]
-    custom_vjp: Callable[..., list[Any]]
-    shard_map: Callable[..., list[Any]]
-
-
-@dataclass(slots=True, eq=False)
-class Run:
-    """One application of the transform: what decides in it, and what was said in it.
-
-    Its root tells its tracers from those of other runs; custom rules and inner functions enter
-    further traces of the same run.
-
-    Attributes:
-        tables: the handlers that decide.
-        rules: what is done with primitives that hold functions.
-        quiet: nothing is said of materializations (an outer one was), though a class that must not
-            become dense still refuses.
-        deferred: this is a draft of what may run: what happens is noted, for an outer run to say,
-            or to refuse, if that is what runs.
-        events: what happened so far where that is deferred, for a cache of rewritten functions to
-            say again.
-        root: the run itself, or the one whose part with other tables this is.
-    """
-
-    tables: Tables
-    rules: HigherOrderRules
-    quiet: bool = False
-    deferred: bool = False
-    events: list[Application | Materialization] = field(default_factory=list)
-    root: Run = field(init=False)
-    _said: set[object] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self.root = self
-
-    def asks_of(self, value: ImplicitValue, primitive: str) -> bool:
-        """Whether anybody is to be told that `value` becomes dense for `primitive`.
-
-        Where not, what would be told need not be found out.
-        """
-        if kept_record() is not None:
-            return not self.quiet
-        if self.quiet:
-            return own_policy(type(value)) == "error"
-        return policy_for(type(value), primitive, dense_bytes(value)) != "allow"
-
-    def happened(self, event: Application | Materialization) -> None:
-        """Take note of `event`, and say so where nothing like it was said in this run.
-
-        Raises:
-            MaterializationError: the policy forbids it.
-        """
-        record = kept_record()
-        if self.quiet:
-            if record is None and isinstance(event, Materialization):
-                self._refuse_meaningless(event)
-            return
-        if self.root.deferred:
-            self.events.append(event)
-        elif record is not None:
-            record.events.append(event)
-        elif isinstance(event, Materialization):
-            self._say(event)
-
-    def noted(self) -> list[Application | Materialization] | None:
-        """Where what happens is noted; None where it is not."""
-        if self.quiet:
-            return None
-        if self.root.deferred:
-            return self.events
-        record = kept_record()
-        return None if record is None else record.events
-
-    def _refuse_meaningless(self, event: Materialization) -> None:
-        if own_policy(event.cls) == "error" and is_forbidden(event):
-            if self.root.deferred:
-                self.events.append(event)
-            else:
-                report(event)
-
-    def _say(self, event: Materialization) -> None:
-        key = _key_of(event)
-        if key not in self._said:
-            report(event)
-            self._said.add(key)  # not before: what was refused is refused again
-
-    def refusal(self, event: Materialization) -> MaterializationError:
-        """The error that `event` is forbidden; where that is deferred, for an outer run to say."""
-        return InnerRefusal(event) if self.root.deferred else refusal(event)
-
-    def will_refuse(self, value: ImplicitValue, primitive: str) -> bool:
-        """Whether it is noted, to be refused, that `value` loses its meaning for `primitive`."""
-        return self.root.deferred and kept_record() is None and loses_meaning(value, primitive)
-
-    def settle(self) -> None:
-        """From here on nobody waits for deferred events.
-
-        A derivative rule of a function inside may run later; what it does is said by itself.
-        """
-        self.deferred = False
-        for event in self.events:
-            if isinstance(event, Materialization):
-                self._said.add(_key_of(event))
-
-    def quieted(self) -> Run:
-        """A run with the same handlers that says nothing."""
-        return Run(self.tables, self.rules, quiet=True)
-
-    def with_tables(self, tables: Tables) -> Run:
-        """The part of this run in which other handlers decide."""
-        part = Run(tables, self.rules, self.quiet, self.deferred, self.events, _said=self._said)
-        part.root = self.root
-        return part
-
-
-def _key_of(event: Materialization) -> object:
-    frame = _jax.user_frame(event.source)
-    return event.cls, event.primitive, frame and (frame.file, frame.line)
 
 
 class ImplicitTracer(_jax.AnyTracer):
@@ -312,9 +150,6 @@ class ImplicitTracer(_jax.AnyTracer):
             return self._numbers("tolist").tolist()
 
 
-_set_value = ImplicitTracer.__dict__["value"].__set__
-_set_argument = ImplicitTracer.__dict__["argument"].__set__
-
 Callers: TypeAlias = tuple[_jax.SourceInfo, ...]
 """Where the inner function was called that a trace is in, and those around it, innermost first."""
 
@@ -397,13 +232,7 @@ class ImplicitTrace(_jax.Trace):
             return _jax.bind_under(self.parent, primitive, operands, params)
         values = [self.lower(operand) for operand in operands]
         arguments = [self.argument_of(operand) for operand in operands]
-        call = Call.of(self.here(), primitive, values, params, arguments)
-        results = [
-            ImplicitTracer(self, result, call.argument_of(result, place))
-            if is_value(result)
-            else result
-            for place, result in enumerate(call.results())
-        ]
+        results = self.run.rules.primitive(self, primitive, values, params, arguments)
         return results if primitive.multiple_results else results[0]
 
     def here(self) -> ImplicitTrace:
@@ -470,6 +299,14 @@ def carried_tables() -> Tables | None:
     return item if type(item) is Tables else None
 
 
+def enclosing_trace() -> ImplicitTrace | None:
+    """The innermost implicit trace that the current trace is, or is inside of."""
+    trace: Any = _jax.current_trace()
+    while trace is not None and type(trace) is not ImplicitTrace:
+        trace = getattr(trace, "parent_trace", None)
+    return trace
+
+
 # --- values and tracers --------------------------------------------------------------------------
 
 
@@ -520,6 +357,12 @@ def _field(argument: Argument | None, name: str) -> Argument | None:
 
 
 # --- becoming dense ------------------------------------------------------------------------------
+
+
+_set_value = ImplicitTracer.__dict__["value"].__set__
+
+
+_set_argument = ImplicitTracer.__dict__["argument"].__set__
 
 
 def densify(
@@ -646,6 +489,11 @@ class _Materializing(threading.local):
 _materializing = _Materializing()
 
 
+def materializing() -> int:
+    """How many `materialize` methods are running now in this thread."""
+    return len(_materializing.stack)
+
+
 def _densify_batched(
     value: ImplicitValue, batch: tuple[int, ...], run: Run, needed_by: str | None
 ) -> jax.Array:
@@ -663,329 +511,3 @@ def _densify_batched(
 
     dense: jax.Array = jax.vmap(densify_one, in_axes=(axes,))(mapped)
     return dense
-
-
-# --- one primitive -------------------------------------------------------------------------------
-
-
-@dataclass(slots=True, eq=False)
-class Call:
-    """A primitive on its way through handlers, rules and, last, materialization.
-
-    Attributes:
-        trace: the trace it is applied in.
-        primitive: what is applied.
-        values: its operands, implicit or dense, none of them a tracer of the run.
-        operands: what they are dispatched as.
-        params: its params.
-        resolution: the handlers that take it, most specific first.
-        arguments: the argument that each operand is, or was computed from, where that is known.
-        reasons: why handlers that were tried declined.
-        result_arguments: the same of the results, where a rule knows it.
-    """
-
-    trace: ImplicitTrace
-    primitive: Primitive
-    values: Sequence[Any]
-    operands: tuple[Operand, ...]
-    params: Params
-    resolution: Resolution
-    arguments: Sequence[Argument | None]
-    reasons: list[str] = field(default_factory=list)
-    result_arguments: Sequence[Argument | None] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        trace: ImplicitTrace,
-        primitive: Primitive,
-        values: Sequence[Any],
-        params: Params,
-        arguments: Sequence[Argument | None],
-    ) -> Call:
-        """The call, with its handlers looked up."""
-        with _jax.under(trace.parent):
-            operands = tuple([describe(value) for value in values])
-            resolution = resolve(trace.run.tables, primitive.name, operands, values)
-        return cls(trace, primitive, values, operands, params, resolution, arguments)
-
-    def argument_of(self, result: Any, place: int) -> Argument | None:
-        """The argument that a result is, or was computed from, where there is one such."""
-        if self.result_arguments is not None:
-            return self.result_arguments[place]
-        for value, argument in zip(self.values, self.arguments, strict=True):
-            if value is result:
-                return argument
-        known = [argument for argument in self.arguments if argument is not None]
-        return known[0].computed_by(self.primitive.name) if len(known) == 1 else None
-
-    def results(self, position: int = 0) -> list[Any]:
-        """The results, from the first handler at or after `position` that does not decline."""
-        chain = self.resolution.chain
-        rules = self.trace.run.rules
-        rule: PrimitiveRule | None = rules.primitives.get(self.primitive.name, rules.other)
-        for index in range(position, len(chain)):
-            candidate = chain[index]
-            ambiguous = self.resolution.ambiguous_after(index)
-            if ambiguous is not None:
-                raise ambiguous
-            if rule is not None and candidate.entry.target.name == ANY_PRIMITIVE:
-                results, rule = self._by(rule), None
-                if results is not None:
-                    return results
-            results = self._try(index, candidate)
-            if results is not None:
-                if kept_record() is not None:
-                    self._record(candidate)
-                return results
-        if rule is not None:
-            results = self._by(rule)
-            if results is not None:
-                return results
-        return self.materialize_operands()
-
-    def _by(self, rule: PrimitiveRule) -> list[Any] | None:
-        """What the rule gives; what happens meanwhile is noted as inside of this call."""
-        events = self.trace.run.noted()
-        before = 0 if events is None else len(events)
-        results = rule(self)
-        if events is not None and len(events) > before:
-            outer = _jax.name_scopes(self.trace.place())
-            name = _jax.inner_function(self.primitive, self.params)
-            events[before:] = [put_inside(event, outer, name) for event in events[before:]]
-        return results
-
-    def _try(self, index: int, candidate: Candidate) -> list[Any] | None:
-        """What the handler gives; None where it declines."""
-        handler = candidate.entry.handler
-        params = handler.accepted(self.params)
-        if isinstance(params, str):
-            self.reasons.append(_reason(handler, f" declined: {params}"))
-            return None
-        values = self.values[::-1] if candidate.swapped else self.values
-        result = self._invoke(index, candidate, values, params)
-        if result is DECLINE or result is NotImplemented:
-            if handler.declines == "never":
-                raise ContractError(
-                    f"handler {handler.name} for `{self.primitive.name}` ({handler.place})",
-                    f"declined, but its return annotation does not say that it may: "
-                    f"{handler.result.text}.",
-                    advice="Annotate the result as `... | typedqax.Declined`.",
-                )
-            self.reasons.append(_reason(handler, " declined"))
-            return None
-        with _jax.under(self.trace.parent):
-            return check_results(
-                self.primitive,
-                candidate,
-                self.operands,
-                self.params,
-                result,
-                [_aval(value) for value in self.values],
-            )
-
-    def _invoke(
-        self, index: int, candidate: Candidate, values: Sequence[Any], params: dict[str, Any]
-    ) -> Any:
-        """Run the handler as ordinary JAX code, its operands' own implicit fields as tracers."""
-        self._refuse_recursion(candidate)
-        target, function = candidate.entry.target, candidate.entry.handler.function
-        first = () if target.first is None else (target.first,)
-        if target.name == ANY_PRIMITIVE and callable(target.first):
-            first = (target.first(self.primitive),)  # what stands for this primitive
-        nested = any(is_value(value) and has_implicit_field(value) for value in values)
-        trace = self.trace
-        if nested:
-            arguments = self.arguments[::-1] if candidate.swapped else self.arguments
-            values = [
-                lift_fields(v, trace, argument) if is_value(v) else v
-                for v, argument in zip(values, arguments, strict=True)
-            ]
-        _frames.stack.append(HandlerFrame(self, index, tuple(values), candidate.swapped))
-        try:
-            with _jax.under(trace if nested else trace.parent):
-                result = function(*first, *values, **params)
-        except RecursionError as error:
-            # A recursion of the user's own, inside one handler, is nothing to explain away.
-            if any(frame.entry is candidate.entry for frame in _frames.stack[:-1]):
-                raise self._endless(candidate) from error
-            raise
-        finally:
-            _frames.stack.pop()
-        return lower(result, trace.run) if nested else _lower_result(result, trace.run)
-
-    def _refuse_recursion(self, candidate: Candidate) -> None:
-        """Refuse a handler that applies its own primitive to its own operands: it runs for ever."""
-        frame = running_handler()
-        if frame is None or frame.entry is not candidate.entry or frame.call.params != self.params:
-            return
-        own, tree = jax.tree.flatten(list(frame.call.values))
-        again, other_tree = jax.tree.flatten(list(self.values))
-        if tree == other_tree and all(a is b for a, b in zip(own, again, strict=True)):
-            raise self._endless(candidate)
-
-    def _endless(self, candidate: Candidate) -> ContractError:
-        handler, name = candidate.entry.handler, self.primitive.name
-        return ContractError(
-            f"handler {handler.name} for `{name}` ({handler.place})",
-            f"applies `{name}` to its own operands, which runs it again, and so for ever.",
-            advice="Work on the operands' fields; for the next handler, or the dense arrays, call "
-            "typedqax.default_handler with the very same operands (inside a function that jit, "
-            "checkpoint or grad transforms, close over them).",
-        )
-
-    def materialize_operands(self) -> list[Any]:
-        """The results for dense operands; what is made dense is said.
-
-        An operand whose `materialize` gives an implicit array is that array here, with handlers
-        of its own: a LoRA matrix around a masked one keeps the mask.
-        """
-        run, name = self.trace.run, self.primitive.name
-        pairs = list(zip(self.values, self.arguments, strict=True))
-        told = [pair for pair in pairs if is_value(pair[0]) and run.asks_of(pair[0], name)]
-        if told:
-            source, (reasons, remedy) = self.trace.place(), self._reasons()
-            for value, argument in told:
-                run.happened(
-                    Materialization.of(
-                        value,
-                        name,
-                        reasons,
-                        source=source,
-                        operands=self.operands,
-                        argument=argument,
-                        remedy=remedy,
-                    )
-                )
-        with _jax.under(self.trace.parent):
-            dense = [
-                meaning(value, run, argument, name) if is_value(value) else value
-                for value, argument in pairs
-            ]
-        if any(is_value(value) for value in dense):
-            meant = Call.of(self.trace, self.primitive, dense, self.params, self.arguments)
-            return meant.results()
-        with _jax.under(self.trace.parent):
-            # JAX's functions saw to it for the operands that they knew; an implicit one did not
-            # say over which axes of a shard_map it varies.
-            dense = list(_jax.varying_alike(dense))
-        results = _jax.bind_under(self.trace.parent, self.primitive, dense, self.params)
-        return list(results) if self.primitive.multiple_results else [results]
-
-    def _record(self, candidate: Candidate) -> None:
-        handler = candidate.entry.handler
-        self.trace.run.happened(
-            Application(
-                self.primitive.name,
-                self.operands,
-                handler.name,
-                handler.place,
-                tuple(self.reasons),
-                self.trace.place(),
-            )
-        )
-
-    def _reasons(self) -> tuple[tuple[str, ...], str]:
-        """Why no handler takes this call, and what to do unless it is to write one."""
-        near = misses(self.trace.run.tables, self.primitive.name, self.operands)
-        table = near[0].table if near else None
-        reasons = [_reason(miss.entry.handler, ": ", miss.reason) for miss in near]
-        return (
-            (*self.reasons, *reasons[:3]),
-            f"give the table {table.name!r} as handlers=, or tq.install it" if table else "",
-        )
-
-
-def _reason(handler: Handler, *parts: str) -> Reason:
-    """What is said of a handler, with its name and place."""
-    return Reason(handler.name, " (", handler.place, ")", *parts)
-
-
-def _aval(value: Any) -> Any:
-    return aval_of(value) if is_value(value) else jax.typeof(value)
-
-
-def _lower_result(result: Any, run: Run) -> Any:
-    """As `lower`, where only the results themselves can be tracers of the run."""
-    if type(result) is ImplicitTracer and result._trace.run.root is run.root:
-        return result.value
-    if isinstance(result, (list, tuple)):
-        items = [_lower_result(item, run) for item in result]
-        return items if isinstance(result, list) else tuple(items)
-    return result
-
-
-# --- handlers that are running -------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HandlerFrame:
-    """A handler that is running in this thread, and the call it handles."""
-
-    call: Call
-    index: int
-    operands: tuple[Any, ...]
-    swapped: bool
-
-    @property
-    def entry(self) -> Entry:
-        """The rule that runs, under its primitive."""
-        return self.call.resolution.chain[self.index].entry
-
-    def handles(self, primitive: Primitive, operands: Sequence[Any]) -> bool:
-        """Whether this is the same primitive on the handler's own operands."""
-        return (
-            primitive is self.call.primitive
-            and len(operands) == len(self.operands)
-            and all(a is b for a, b in zip(operands, self.operands, strict=True))
-        )
-
-    def proceed(self, params: Params) -> list[Any]:
-        """What the next most specific handler gives, and last materialization."""
-        call = self.call
-        following = Call(
-            call.trace,
-            call.primitive,
-            call.values,
-            call.operands,
-            params,
-            call.resolution,
-            call.arguments,
-            list(call.reasons),
-        )
-        return following.results(self.index + 1)
-
-
-class _Frames(threading.local):
-    def __init__(self) -> None:
-        self.stack: list[HandlerFrame] = []
-
-
-_frames = _Frames()
-
-
-def running_handler() -> HandlerFrame | None:
-    """The handler that is running now in this thread."""
-    return _frames.stack[-1] if _frames.stack else None
-
-
-def bodies_running() -> tuple[int, int]:
-    """How many handlers, and `materialize` methods, are running now in this thread."""
-    return len(_frames.stack), len(_materializing.stack)
-
-
-def argument_in_handlers(value: Any) -> Argument | None:
-    """The argument that an operand of a running handler is; None of anything else."""
-    for frame in reversed(_frames.stack):
-        for own, argument in zip(frame.call.values, frame.call.arguments, strict=True):
-            if own is value:
-                return argument
-    return None
-
-
-def enclosing_trace() -> ImplicitTrace | None:
-    """The innermost implicit trace that the current trace is, or is inside of."""
-    trace: Any = _jax.current_trace()
-    while trace is not None and type(trace) is not ImplicitTrace:
-        trace = getattr(trace, "parent_trace", None)
-    return trace

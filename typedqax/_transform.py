@@ -17,26 +17,24 @@ import jax
 from typedqax import _jax
 from typedqax._argument import Argument
 from typedqax._aval import aval_of
+from typedqax._call import Call, argument_in_handlers, running_handler
 from typedqax._contracts import check_axes
 from typedqax._dispatch import Tables
 from typedqax._errors import UsageError, shown_argument
 from typedqax._higher_order import RULES
 from typedqax._jax import Params, Primitive
 from typedqax._materialization import materialization
+from typedqax._run import Run
 from typedqax._scope import Scope, deciding_tables
 from typedqax._table import HandlerTable
 from typedqax._trace import (
-    Call,
     ImplicitTrace,
-    Run,
-    argument_in_handlers,
     densify,
     enclosing_trace,
     has_implicit_field,
     lift_fields,
     lower,
     materialize_once,
-    running_handler,
 )
 from typedqax._value import ImplicitValue, implicit_classes, is_value
 

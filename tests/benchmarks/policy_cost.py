@@ -26,7 +26,7 @@ from jax import Array
 
 import typedqax as tq
 from typedqax._dispatch import Tables
-from typedqax._trace import Run
+from typedqax._run import Run
 from typedqax._transform import apply
 from typedqax.arrays import LORA, LoraMatrix
 

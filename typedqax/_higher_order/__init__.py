@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from typedqax._call import Call, PrimitiveRule, apply_to_values
 from typedqax._higher_order.call import call
 from typedqax._higher_order.cond import cond
 from typedqax._higher_order.custom_jvp import custom_jvp
@@ -24,8 +25,8 @@ from typedqax._higher_order.scan import scan
 from typedqax._higher_order.shard_map import shard_map
 from typedqax._higher_order.while_loop import while_loop
 from typedqax._leafwise import LEAFWISE
+from typedqax._run import Rules
 from typedqax._stacks import ON_BATCH_AXES
-from typedqax._trace import Call, HigherOrderRules, PrimitiveRule
 from typedqax._uniform import IN_ANOTHER_SHAPE
 
 
@@ -49,7 +50,8 @@ def _in_turn(*tables: Mapping[str, PrimitiveRule]) -> dict[str, PrimitiveRule]:
     return {name: rule_of([table[name] for table in tables if name in table]) for name in names}
 
 
-RULES: Final = HigherOrderRules(
+RULES: Final = Rules(
+    primitive=apply_to_values,
     primitives={
         **_in_turn(LEAFWISE, ON_BATCH_AXES, IN_ANOTHER_SHAPE),
         "jit": jit,

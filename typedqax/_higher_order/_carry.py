@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from typedqax._call import Call
 from typedqax._higher_order._dense import refusing_class
 from typedqax._higher_order._rewrite import Rewritten, Slots, dense_in, forbidden_in, join
-from typedqax._trace import Call
 
 REASON = "the loop's body gives another type than it takes"
 REMEDY = "let the loop's body keep the type of its carry, with handlers for what it does to it"

@@ -19,8 +19,9 @@ from typedqax._jax import ClosedJaxpr, Jaxpr
 from typedqax._materialization import InnerRefusal, Materialization, is_forbidden, policy_key
 from typedqax._reason import Reason
 from typedqax._recording import Application, kept_record
+from typedqax._run import Rules, Run
 from typedqax._signature import Dense
-from typedqax._trace import Callers, HigherOrderRules, ImplicitTrace, Run, densify
+from typedqax._trace import Callers, ImplicitTrace, densify
 from typedqax._value import auxiliary_data, child_values, is_value, with_children
 
 
@@ -343,7 +344,7 @@ class _Rules:
 
     __slots__ = ("rules",)
 
-    def __init__(self, rules: HigherOrderRules) -> None:
+    def __init__(self, rules: Rules) -> None:
         self.rules = rules
 
     def __hash__(self) -> int:

@@ -19,7 +19,7 @@ from typedqax._aval import aval_of, batch_shape, batched_fields
 from typedqax._errors import TypedQaxError
 from typedqax._filling import same_filling
 from typedqax._higher_order._rewrite import Slot
-from typedqax._trace import Run
+from typedqax._run import Run
 from typedqax._value import EXTENT, child_values, field_names, is_value, with_children
 
 

@@ -6,6 +6,7 @@ from functools import reduce
 from typing import Any
 
 from typedqax import _jax
+from typedqax._call import Call
 from typedqax._higher_order._rewrite import (
     Conform,
     draft,
@@ -17,7 +18,7 @@ from typedqax._higher_order._rewrite import (
     slots_of,
 )
 from typedqax._materialization import Materialization
-from typedqax._trace import Call, densify
+from typedqax._trace import densify
 from typedqax._value import is_value
 
 REASON = "the branches give different types"

@@ -13,7 +13,8 @@ from typedqax._higher_order._dense import dense_results
 from typedqax._higher_order._rewrite import Entrance, leaves_of, rebuild, slots_of
 from typedqax._higher_order._ruleless import without_rule
 from typedqax._jax import Primitive, SymbolicZero, WrappedFun
-from typedqax._trace import ImplicitTrace, Run, densify
+from typedqax._run import Run
+from typedqax._trace import ImplicitTrace, densify
 from typedqax._value import is_value
 
 

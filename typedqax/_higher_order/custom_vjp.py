@@ -15,7 +15,8 @@ from typedqax._higher_order._ruleless import without_rule
 from typedqax._higher_order.custom_jvp import run_on_leaves
 from typedqax._jax import Primitive, SymbolicZero, WrappedFun, Zero
 from typedqax._leafwise import is_empty
-from typedqax._trace import ImplicitTrace, Run, densify
+from typedqax._run import Run
+from typedqax._trace import ImplicitTrace, densify
 from typedqax._value import is_value
 
 

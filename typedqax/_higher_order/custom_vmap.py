@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from typedqax import _jax
+from typedqax._call import Call
 from typedqax._higher_order._dense import dense_results
 from typedqax._higher_order._rewrite import (
     Conform,
@@ -19,7 +20,7 @@ from typedqax._higher_order._rewrite import (
 )
 from typedqax._higher_order._slices import stack_of
 from typedqax._materialization import Materialization
-from typedqax._trace import Call, ImplicitTrace, densify
+from typedqax._trace import ImplicitTrace, densify
 from typedqax._value import is_value
 
 REASON = "a function with its own vmap rule gives dense results, since the rule speaks of those"

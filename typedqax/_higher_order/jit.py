@@ -8,6 +8,7 @@ from typing import Any
 from jax.sharding import NamedSharding, PartitionSpec
 
 from typedqax import _jax
+from typedqax._call import Call
 from typedqax._higher_order._rewrite import (
     Slots,
     is_jax_internal,
@@ -17,7 +18,6 @@ from typedqax._higher_order._rewrite import (
     rewrite,
     slots_of,
 )
-from typedqax._trace import Call
 
 
 def jit(call: Call) -> list[Any]:

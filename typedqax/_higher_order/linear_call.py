@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from typedqax import _jax
 from typedqax._argument import Argument
+from typedqax._call import Call
 from typedqax._higher_order._rewrite import (
     Conform,
     Slot,
@@ -18,7 +19,7 @@ from typedqax._higher_order._rewrite import (
     slots_of,
 )
 from typedqax._jax import ClosedJaxpr
-from typedqax._trace import Call, ImplicitTrace
+from typedqax._trace import ImplicitTrace
 
 REASON = "what a linear_call is linear in, and what it gives, are dense"
 REMEDY = "pass it among the residuals"

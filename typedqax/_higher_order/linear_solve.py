@@ -13,6 +13,7 @@ from typing import Any
 from typedqax import _jax
 from typedqax._argument import Argument
 from typedqax._aval import aval_of
+from typedqax._call import Call
 from typedqax._higher_order._rewrite import (
     Conform,
     Slot,
@@ -22,7 +23,6 @@ from typedqax._higher_order._rewrite import (
     slots_of,
 )
 from typedqax._jax import ClosedJaxpr
-from typedqax._trace import Call
 from typedqax._value import is_value
 
 REASON = "the vectors of a linear solve are dense"

@@ -9,9 +9,9 @@ import jax
 
 from typedqax import _jax
 from typedqax._aval import aval_of
+from typedqax._call import Call
 from typedqax._higher_order._rewrite import draft, leaves_of, rebuild, slots_of
 from typedqax._jax import ClosedJaxpr, Jaxpr
-from typedqax._trace import Call
 from typedqax._value import is_value
 
 CALLED_BY_NAME = frozenset({"composite"})

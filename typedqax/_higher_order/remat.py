@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from typedqax import _jax
+from typedqax._call import Call
 from typedqax._higher_order._rewrite import leaves_of, rebuild, rewrite, slots_of
-from typedqax._trace import Call
 
 
 def remat(call: Call) -> list[Any]:

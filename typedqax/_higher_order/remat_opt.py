@@ -9,6 +9,7 @@ import jax
 
 from typedqax import _jax
 from typedqax._argument import Argument
+from typedqax._call import Call
 from typedqax._higher_order._dense import REASON, REMEDY
 from typedqax._higher_order._rewrite import (
     Conform,
@@ -21,7 +22,7 @@ from typedqax._higher_order._rewrite import (
     slots_of,
 )
 from typedqax._jax import ClosedJaxpr, Jaxpr
-from typedqax._trace import Call, ImplicitTrace
+from typedqax._trace import ImplicitTrace
 
 
 def remat_opt(call: Call) -> list[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 from typedqax import _jax
 from typedqax._argument import Argument
 from typedqax._aval import aval_of
+from typedqax._call import Call
 from typedqax._higher_order._carry import REMEDY, settle_carry
 from typedqax._higher_order._rewrite import (
     Conform,
@@ -24,7 +25,7 @@ from typedqax._higher_order._rewrite import (
     through,
 )
 from typedqax._higher_order._slices import Slices, slices_of, stack_of
-from typedqax._trace import Call, ImplicitTrace
+from typedqax._trace import ImplicitTrace
 from typedqax._value import is_value
 
 UNSLICED = "slices of its fields do not make slices of it"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from typedqax import _jax
+from typedqax._call import Call
 from typedqax._higher_order._carry import REMEDY, settle_carry
 from typedqax._higher_order._rewrite import (
     Conform,
@@ -17,7 +18,6 @@ from typedqax._higher_order._rewrite import (
     slots_of,
     through,
 )
-from typedqax._trace import Call
 
 
 def while_loop(call: Call) -> list[Any]:
