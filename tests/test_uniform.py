@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax import Array, lax
+from jax.sharding import AxisType, PartitionSpec
 
 import typedqax as tq
 from tests.agreement import assert_same, use
@@ -139,6 +140,47 @@ def test_a_number_that_depends_on_the_shape_is_compared(name: str, stays: bool) 
     assert_same(tq.materialize(got), f(jnp.full((2, 4), 0.125)))
 
 
+class Nearly(tq.ImplicitArray, materialization="allow"):
+    """Another number in another shape, the next ones that float32 has."""
+
+    def materialize(self) -> Array:
+        return jnp.full(self.shape, 0.0012345678 + 1e-9 * self.ndim, self.dtype)
+
+
+class Power(tq.ImplicitArray, materialization="allow"):
+    """Another number in another shape, by a param alone."""
+
+    def materialize(self) -> Array:
+        return jnp.full(self.shape, lax.integer_pow(jnp.asarray(2, self.dtype), self.ndim))
+
+
+NUMBERS = [jnp.float32(number) for number in (1, 3, 5, 7, 9)]
+
+
+class Kept(tq.ImplicitArray, materialization="allow"):
+    """Another number in another shape, an array that was made before."""
+
+    def materialize(self) -> Array:
+        return jnp.full(self.shape, NUMBERS[self.ndim])
+
+
+class Swapped(tq.ImplicitArray, materialization="allow"):
+    """Another number in another shape, by the order of operands."""
+
+    def materialize(self) -> Array:
+        three, two = jnp.sqrt(jnp.asarray(9, self.dtype)), jnp.sqrt(jnp.asarray(4, self.dtype))
+        return jnp.full(self.shape, three - two if self.ndim == 2 else two - three)
+
+
+@pytest.mark.parametrize("name", ["one row", "new axes", "reshaped", "stacked"])
+@pytest.mark.parametrize("cls", [Nearly, Power, Kept, Swapped])
+def test_numbers_that_hardly_differ_are_told_apart(cls: Any, name: str) -> None:
+    f = IN_ANOTHER_SHAPE[name]
+    value = cls(shape=(2, 4), dtype=jnp.float32)
+    got, want = tq.materialize(use(f, None)(value)), f(value.materialize())
+    assert (got == want).all()
+
+
 def test_one_of_a_shape_that_a_class_can_have_is_of_that_class() -> None:
     with tq.materialization("error", Matrices):
         got = use(lambda v: v.T, None)(Matrices(shape=(2, 4), dtype=jnp.float32))
@@ -157,6 +199,30 @@ def test_what_is_joined_with_another_array_is_dense() -> None:
     ones = Matrices(shape=(2, 4), dtype=jnp.float32)
     for other, numbers in ((jnp.ones((2, 4)), jnp.ones((2, 4))), (ones, jnp.ones((2, 4)))):
         assert_same(use(f, None)(ZEROS, other), f(jnp.zeros((2, 4)), numbers))
+
+
+class Parity(tq.ImplicitArray, materialization="allow"):
+    """Another number for an odd count of rows."""
+
+    def materialize(self) -> Array:
+        return jnp.full(self.shape, self.shape[0] % 2, self.dtype)
+
+
+@pytest.mark.parametrize(("rows", "stays"), [((2, 4), True), ((1, 2), False)], ids=str)
+def test_what_is_joined_has_to_be_filled_with_one_number(rows: Any, stays: bool) -> None:
+    values = [Parity(shape=(count, 4), dtype=jnp.float32) for count in rows]
+    f: Any = lambda *each: jnp.concatenate(each)
+    got = use(f, None)(*values)
+    assert (type(got) is Parity) == stays
+    assert_same(tq.materialize(got), f(*[value.materialize() for value in values]))
+
+
+def test_where_the_result_is_to_be_sharded_it_is_the_dense_array() -> None:
+    f: Any = lambda v: lax.broadcast_in_dim(v, (4, 2, 4), (1, 2), out_sharding=PartitionSpec("x"))
+    with jax.set_mesh(jax.make_mesh((2,), ("x",), axis_types=(AxisType.Explicit,))):
+        got, want = use(f, None)(ZEROS), f(jnp.zeros((2, 4)))
+    assert not tq.is_implicit(got)
+    assert got.sharding == want.sharding
 
 
 def test_a_handler_of_the_class_goes_first() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import numpy as np
 
+from typedqax._jax import ClosedJaxpr
 from typedqax._run import Run
 from typedqax._trace import densify
 from typedqax._value import ImplicitValue
@@ -13,17 +15,19 @@ from typedqax._value import ImplicitValue
 
 def same_filling(run: Run, one: ImplicitValue, other: ImplicitValue) -> bool:
     """Whether both are filled with the same number, computed from the same leaves."""
-    filling = _filling(run, one)
+    own = _materializing(run, one)
+    filling = _filling(own)
     if filling is None:
         return False
     try:
-        return filling == _filling(run, other)
+        # Both jaxprs are alive here, so that the same address in two params is the same function.
+        return filling == _filling(_materializing(run, other))
     except Exception:  # noqa: BLE001  # the class has no array of that shape, and says so somehow
         return False
 
 
-def _filling(run: Run, value: ImplicitValue) -> tuple[Any, ...] | None:
-    """The scalar program whose result `materialize` broadcasts; None where it does otherwise."""
+def _materializing(run: Run, value: ImplicitValue) -> ClosedJaxpr:
+    """What `materialize` computes for `value`, from its leaves."""
     leaves, tree = jax.tree.flatten(value)
     quiet = run.quieted()
 
@@ -31,12 +35,19 @@ def _filling(run: Run, value: ImplicitValue) -> tuple[Any, ...] | None:
         return densify(jax.tree.unflatten(tree, leaves), quiet)
 
     shadows = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
-    closed = jax.make_jaxpr(materialized)(*shadows)
+    return jax.make_jaxpr(materialized)(*shadows)
+
+
+def _filling(closed: ClosedJaxpr) -> tuple[Any, ...] | None:
+    """The scalar program whose result `materialize` broadcasts; None where it does otherwise."""
     jaxpr = closed.jaxpr
     names: dict[Any, Any] = {var: place for place, var in enumerate(jaxpr.invars)}
 
     def name(atom: Any) -> Any:
-        return repr(atom.val) if hasattr(atom, "val") else names.get(atom)
+        if not hasattr(atom, "val"):
+            return names.get(atom)
+        # Not as it prints: numpy shows eight decimals, of 0.0012345678 and 0.0012345689 the same.
+        return str(atom.aval), np.asarray(atom.val).tobytes()
 
     program: list[Any] = [str(closed.out_avals[0].dtype)]
     filled = jaxpr.outvars[0]
