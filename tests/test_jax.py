@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Any
 
@@ -222,3 +223,13 @@ def test_an_error_may_keep_the_frames_of_jax() -> None:
     with _jax.whole_tracebacks():
         assert "pjit.py" in files()
     assert "pjit.py" not in files()
+
+
+def test_the_functions_of_jax_that_take_an_argument_apart_for_its_numbers_are_where_they_were() -> (
+    None
+):
+    for file, names in _jax._TAKE_ARRAYS.items():
+        body = ast.parse(Path(file).read_text()).body
+        defined = {each.name for each in body if isinstance(each, ast.FunctionDef | ast.ClassDef)}
+        gone = {"_vjp"}  # from JAX 0.10.2 on
+        assert (names or frozenset()) - defined <= gone, file
