@@ -308,7 +308,7 @@ def _refusal(function: Callable[..., Any], operands: Sequence[Any]) -> str:
     return ""
 
 
-def _compiled(way: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
+def _compiled(way: Way, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
     """What the transformation `way` of `function` gives, compiled."""
     lowered = jax.jit(lambda *given: way(function, *given)).lower(*operands)
     return lowered.compile(compiler_options=_jax.quick_compilation())(*operands)

@@ -22,28 +22,28 @@ class Way(Protocol):
         ...
 
 
-def vjp(function: Any, *operands: Any) -> dict[str, Any]:
+def vjp(function: Callable[..., Any], *operands: Any) -> dict[str, Any]:
     """The result, and the cotangents of the operands' leaves."""
     out, pull = jax.vjp(function, *operands)
     return {"value": out, "vjp": pull(jax.tree.map(tangent, out))}
 
 
-def value(function: Any, *operands: Any) -> dict[str, Any]:
+def value(function: Callable[..., Any], *operands: Any) -> dict[str, Any]:
     """The result."""
     return {"value": function(*operands)}
 
 
-def jvp(function: Any, *operands: Any) -> dict[str, Any]:
+def jvp(function: Callable[..., Any], *operands: Any) -> dict[str, Any]:
     """The tangent of the result."""
     return {"jvp": jax.jvp(function, operands, jax.tree.map(tangent, operands))[1]}
 
 
-def vmap(function: Any, *operands: Any) -> dict[str, Any]:
+def vmap(function: Callable[..., Any], *operands: Any) -> dict[str, Any]:
     """The results for stacks of two, mapped over."""
     return {"vmap": jax.vmap(function)(*jax.tree.map(two, operands))}
 
 
-def vmap_dense(function: Any, *operands: Any) -> dict[str, Any]:
+def vmap_dense(function: Callable[..., Any], *operands: Any) -> dict[str, Any]:
     """As `vmap`, over the dense operands alone, as a batch goes through a model."""
     axes = tuple([None if is_value(operand) else 0 for operand in operands])
     if all(axis is None for axis in axes):
@@ -52,7 +52,7 @@ def vmap_dense(function: Any, *operands: Any) -> dict[str, Any]:
     return {"vmap_dense": jax.vmap(function, axes)(*mapped)}
 
 
-def scan(function: Any, *operands: Any) -> dict[str, Any]:
+def scan(function: Callable[..., Any], *operands: Any) -> dict[str, Any]:
     """The results for stacks of two, scanned over."""
     stacked = jax.tree.map(two, operands)
     results = jax.lax.scan(lambda _, each: (None, function(*each)), None, stacked)[1]
