@@ -22,12 +22,7 @@ from typedqax._trace import (
     enclosing_trace,
     lower,
 )
-from typedqax._value import (
-    ImplicitValue,
-    child_values,
-    functions_running,
-    is_value,
-)
+from typedqax._value import ImplicitValue, child_values, is_value, one_leaf_asked
 
 
 class Scope:
@@ -53,12 +48,12 @@ class Scope:
         self._base = _jax.current_trace()
         self._bodies = bodies_running()
         _scopes.stack.append(self)
-        functions_running.append(self)
+        one_leaf_asked.append(_one_leaf)
         return self
 
     def __exit__(self, *_: object) -> None:
         _scopes.stack.pop()
-        functions_running.pop()
+        one_leaf_asked.pop()
         if self._trace is not None:
             _jax.set_trace(self._base)
 
@@ -74,21 +69,6 @@ class Scope:
             self._trace = ImplicitTrace(self._base, Run(self.tables, RULES))
         _jax.set_trace(self._trace)
         return self._trace
-
-    def one_leaf(self, value: ImplicitValue, /) -> object | None:
-        """The one leaf that JAX is to see of `value`; None where it is to see the fields.
-
-        To a derivative, to vmap and to collectives, an array is its numbers: by its fields they
-        would answer another question. A stack is mapped by its leaves, as outside.
-        """
-        if _running_scope() is None:
-            return None
-        asked_by = _jax.flattens_for()
-        if asked_by is None or not _is_complete(value):
-            return None
-        if asked_by == "vmap" and look(value).batch:
-            return None
-        return one_array(value, f"jax.{asked_by}")
 
     def leave(self) -> object:
         """The result, without tracers, when the function is over."""
@@ -162,6 +142,22 @@ def one_array(value: ImplicitValue, asked_by: str = "an inner function") -> Any 
 _PASS_IT = "pass it to the function under use_implicit_args as an argument"
 
 
+def _one_leaf(value: ImplicitValue) -> object | None:
+    """The one leaf that JAX is to see of `value`; None where it is to see the fields.
+
+    To a derivative, to vmap and to collectives, an array is its numbers: by its fields they
+    would answer another question. A stack is mapped by its leaves, as outside.
+    """
+    if _running_scope() is None:
+        return None
+    asked_by = _jax.flattens_for()
+    if asked_by is None or not _is_complete(value):
+        return None
+    if asked_by == "vmap" and look(value).batch:
+        return None
+    return one_array(value, f"jax.{asked_by}")
+
+
 def is_inside() -> bool:
     """Whether an implicit array can be one array to JAX here."""
     return enclosing_trace() is not None or _running_scope() is not None
@@ -210,7 +206,7 @@ def densify_for(value: Any, asked_by: str, remedy: str = "") -> jax.Array:
         return densify(value, run, None, asked_by)
 
 
-# --- an implicit array as an operand of JAX's own functions ---------------------------------------
+# --- trees of an implicit class that hold no arrays ----------------------------------------------
 
 
 def _is_complete(value: ImplicitValue) -> bool:

@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import jax
 import numpy as np
@@ -133,7 +133,7 @@ def _register_pytree(cls: type[ImplicitValue], fields: FieldNames) -> None:
     names = leaf_names + auxiliary_names
 
     def flatten(value: ImplicitValue) -> tuple[tuple[Any, ...], Hashable]:
-        if functions_running and (one := _one_leaf(value)) is not None:
+        if one_leaf_asked and (one := _one_leaf(value)) is not None:
             return (one,), ONE
         state = value.__dict__
         try:
@@ -160,18 +160,23 @@ def _register_pytree(cls: type[ImplicitValue], fields: FieldNames) -> None:
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
 
 
+def _reader(names: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+    """What reads these names of a state, as a tuple; itemgetter does not make one of one name."""
+    if len(names) == 1:
+        (name,) = names
+        return lambda state: (state[name],)
+    return itemgetter(*names)
+
+
 # --- as one array, in functions under the transform ----------------------------------------------
 
 
-class RunningFunction(Protocol):
-    """A function under the transform that runs."""
+one_leaf_asked: list[Callable[[ImplicitValue], object | None]] = []
+"""What gives the one array that is to be the leaf of a value in this thread; None for its fields.
 
-    def one_leaf(self, value: ImplicitValue, /) -> object | None:
-        """The one array that is to be the leaf of `value` in this thread; None for its fields."""
-
-
-functions_running: list[RunningFunction] = []
-"""The functions under the transform that run now, in any thread."""
+It is here as often as functions under the transform run now, in any thread: while none does,
+nothing is asked.
+"""
 
 ONE = "one array"
 """The auxiliary data of an implicit array that was flattened into the one array it stands for."""
@@ -180,17 +185,12 @@ _ONE_KEY = FlattenedIndexKey(0)
 
 
 def _one_leaf(value: ImplicitValue) -> object | None:
-    for running in functions_running[-1:]:  # it may have ended in its thread meanwhile
-        return running.one_leaf(value)
+    for one_leaf in one_leaf_asked[-1:]:  # another thread's function may have ended meanwhile
+        return one_leaf(value)
     return None
 
 
-def _reader(names: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
-    """What reads these names of a state, as a tuple; itemgetter does not make one of one name."""
-    if len(names) == 1:
-        (name,) = names
-        return lambda state: (state[name],)
-    return itemgetter(*names)
+# --- fields and auxiliary data -------------------------------------------------------------------
 
 
 def exactness(cls: type[ImplicitValue], values: Sequence[Any]) -> Any:
