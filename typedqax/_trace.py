@@ -150,6 +150,10 @@ class ImplicitTracer(_jax.AnyTracer):
             return self._numbers("tolist").tolist()
 
 
+_set_value = ImplicitTracer.__dict__["value"].__set__
+_set_argument = ImplicitTracer.__dict__["argument"].__set__
+
+
 Callers: TypeAlias = tuple[_jax.SourceInfo, ...]
 """Where the inner function was called that a trace is in, and those around it, innermost first."""
 
@@ -357,12 +361,6 @@ def _field(argument: Argument | None, name: str) -> Argument | None:
 
 
 # --- becoming dense ------------------------------------------------------------------------------
-
-
-_set_value = ImplicitTracer.__dict__["value"].__set__
-
-
-_set_argument = ImplicitTracer.__dict__["argument"].__set__
 
 
 def densify(
