@@ -192,6 +192,14 @@ def test_a_wrong_derivative_is_told() -> None:
     assert "  its tangent (jvp) differs by up to 2 in 2 of 2 places" in text
 
 
+def test_of_slopes_that_are_infinite_nothing_is_told() -> None:
+    def root(x: Twice, /, **params: Any) -> Array:
+        return jnp.exp(0.5 * jnp.log(2 * x.half))  # at zero, its slope is 0 * inf
+
+    table = tq.HandlerTable("root", ops.sqrt.to(root))
+    check_handlers(Twice, [Twice(jnp.array([0.0, 1.0, 4.0]))], handlers=table)
+
+
 def test_what_is_wrong_only_outside_of_jit_is_told() -> None:
     def wrong(x: Twice, /) -> Twice:
         return negate(x) if isinstance(x.half, jax.core.Tracer) else x

@@ -194,11 +194,26 @@ def test_what_is_filled_in_is_another_number() -> None:
     assert_same(got, f(jnp.zeros((2, 4))))
 
 
-def test_what_is_joined_with_another_array_is_dense() -> None:
-    f: Any = lambda v, w: jnp.concatenate([v, w])
-    ones = Matrices(shape=(2, 4), dtype=jnp.float32)
-    for other, numbers in ((jnp.ones((2, 4)), jnp.ones((2, 4))), (ones, jnp.ones((2, 4)))):
-        assert_same(use(f, None)(ZEROS, other), f(jnp.zeros((2, 4)), numbers))
+class Nothing(tq.ImplicitArray, materialization="allow"):
+    """Zeros that mean something else."""
+
+    def materialize(self) -> Array:
+        return jnp.zeros(self.shape, self.dtype)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        jnp.ones((2, 4)),
+        Matrices(shape=(2, 4), dtype=jnp.float32),
+        Nothing(shape=(2, 4), dtype=jnp.float32),
+    ],
+    ids=lambda other: type(other).__name__,
+)
+def test_what_is_joined_with_another_array_is_dense(other: Any) -> None:
+    got = use(lambda v, w: jnp.concatenate([v, w]), None)(ZEROS, other)
+    assert not tq.is_implicit(got)
+    assert_same(got, jnp.concatenate([jnp.zeros((2, 4)), tq.materialize(other)]))
 
 
 class Parity(tq.ImplicitArray, materialization="allow"):

@@ -121,6 +121,36 @@ def test_what_a_rule_cannot_be_given_as_a_stack_becomes_dense_and_is_said() -> N
         jax.vmap(use(f))(both)
 
 
+class Outer(tq.ImplicitArray, materialization="allow"):
+    """Nothing tells what a stack of it is."""
+
+    left: tq.ArrayValue
+    right: tq.ArrayValue
+
+    def materialize(self) -> jax.Array:
+        return jnp.outer(self.left, self.right)
+
+
+def test_of_what_becomes_dense_for_a_rule_the_fields_that_are_not_mapped_are_shared() -> None:
+    left, right = jnp.arange(6.0).reshape(2, 3), jnp.arange(2.0) + 1
+    axes: Any = jax.tree.unflatten(jax.tree.structure(Outer(left[0], right)), (0, None))
+    given = jax.tree.map(
+        lambda _, leaf: leaf, axes, Outer(left, right), is_leaf=lambda a: a is None
+    )
+    got = jax.vmap(use(sequential_vmap(jnp.sin)), in_axes=(axes,))(given)
+    assert_same(got, jnp.sin(jnp.stack([jnp.outer(each, right) for each in left])))
+
+
+def test_what_a_rule_makes_dense_is_said_with_the_argument_that_it_is() -> None:
+    f = custom_vmap(lambda x, w: x @ w)
+    f.def_vmap(lambda size, batched, x, w: (x @ jnp.cos(w), True))
+    with (
+        tq.materialization("error"),
+        pytest.raises(tq.MaterializationError, match=r"for cos\(.*; it is the argument kernel"),
+    ):
+        jax.vmap(use(lambda x, kernel: f(x, kernel)), in_axes=(0, None))(XS, low_rank())
+
+
 def test_a_rule_that_gives_another_structure_is_told_so_by_jax() -> None:
     f = custom_vmap(lambda x, w: x @ w)
     f.def_vmap(lambda size, batched, x, w: ((x @ w, x), (True, True)))
