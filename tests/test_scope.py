@@ -323,6 +323,28 @@ def test_a_handler_differentiates_its_operand_by_the_fields() -> None:
     assert kinds == [LowRank]
 
 
+@pytest.mark.parametrize("place", ["eager", "jit", "scan"])
+def test_the_operators_in_a_handler_run_the_handlers_of_the_function_it_runs_in(place: str) -> None:
+    w, ran = low_rank(), list[str]()
+
+    def counted(x: Float[Array, "*b m"], w: Float[LowRank, "m n"], /, **params: Any) -> Array:
+        ran.append("dot_general")
+        return jnp.asarray((x @ w.a) @ w.b.T * w.scale)
+
+    def negated(v: LowRank, /) -> Array:
+        return -(jnp.eye(3) @ w)
+
+    table = tq.HandlerTable("two", ops.dot_general.to(counted), ops.neg.to(negated))
+    places: dict[str, Callable[[Any], Any]] = {
+        "eager": lambda v: -v,
+        "jit": lambda v: jax.jit(lambda v: -v)(v),
+        "scan": lambda v: lax.scan(lambda c, _: (c, -v), 0, None, length=1)[1][0],
+    }
+    got = use(places[place], table)(w)
+    assert set(ran) == {"dot_general"}
+    assert_same(got, -dense(w))
+
+
 def test_a_materialize_method_differentiates_its_fields_as_they_are() -> None:
     kinds = list[type]()
 
