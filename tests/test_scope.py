@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -120,6 +121,58 @@ def test_beside_an_implicit_argument_it_is_the_same_and_nothing_leaks(name: str,
     assert_same(got, f(X, dense(w)))
 
 
+class Turned(tq.ImplicitArray, materialization="allow"):
+    """Its annotations do not tell a batch axis."""
+
+    x: tq.ArrayValue
+
+    def materialize(self) -> Array:
+        return self.x.T
+
+
+RESULTS: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
+    "jvp": lambda build: jax.jvp(build, (2.0,), (1.0,)),
+    "jvp, tangent": lambda build: jax.jvp(build, (2.0,), (1.0,))[1].sum(),
+    "linearize": lambda build: jax.linearize(build, 2.0)[1](1.0).sum(),
+    "vjp, value": lambda build: jax.vjp(build, 2.0)[0],
+    "vmap": lambda build: jax.vmap(build)(jnp.arange(3.0)).sum(0),
+    "vmap of jvp": lambda build: jax.vmap(lambda t: jax.jvp(build, (t,), (1.0,)))(jnp.arange(3.0)),
+    "grad through jit": lambda build: jax.grad(lambda t: jnp.sum(jax.jit(build)(t) * 3.0))(2.0),
+    "jvp of aux": lambda build: jax.jvp(lambda t: (t, build(2.0)), (2.0,), (1.0,), has_aux=True)[2],
+}
+
+BUILDS: dict[str, Callable[[Any], Any]] = {
+    "annotated": lambda t: LowRank(t * low_rank().a, low_rank().b, 1.0),
+    "not annotated": lambda t: Turned(t * X),
+    "of what is no argument": lambda t: low_rank(),
+}
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_result_of_a_function_that_jax_calls_is_one_array_too(name: str, build: str) -> None:
+    make = BUILDS[build]
+    for argument in (X, Plain(X)):
+        with tq.materialization("allow"):
+            got = use(lambda x: RESULTS[name](make))(argument)
+        assert_same(tq.materialize(got), RESULTS[name](lambda t: tq.materialize(make(t))))
+
+
+@pytest.mark.parametrize("build", ["annotated", "not annotated"])
+def test_the_cotangent_of_a_rule_is_that_of_the_array(build: str) -> None:
+    make = BUILDS[build]
+
+    def f(x: Any, make: Any) -> Any:
+        rule = jax.custom_vjp(lambda t: make(t))
+        rule.defvjp(lambda t: (make(t), ()), lambda _, ct: (ct.sum(),))
+        return jax.grad(lambda t: (rule(t) * 3.0).sum())(2.0)
+
+    for argument in (X, Plain(X)):
+        with tq.materialization("allow"):
+            got = use(lambda x: f(x, make))(argument)
+        assert_same(got, f(X, lambda t: tq.materialize(make(t))))
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_by_one_that_depends_on_what_is_differentiated_outside_of_it(way: str) -> None:
     w = low_rank()
@@ -135,6 +188,26 @@ def test_by_one_that_depends_on_what_is_differentiated_outside_of_it(way: str) -
     with tq.materialization("allow"):
         got = jax.grad(implicit)(w.a)
     assert_same(got, jax.grad(lambda a: f(a, X, lambda a: dense(LowRank(a, w.b, w.scale))))(w.a))
+
+
+SQUARES = jax.tree.map(
+    lambda *leaves: jnp.stack(leaves), *map(functools.partial(low_rank, 3, 3), (0, 1, 2))
+)
+
+OTHER_AXES: dict[str, Callable[[Any], Any]] = {
+    "in": lambda stack: jax.vmap(lambda w: w @ w, in_axes=1)(stack),
+    "in, last": lambda stack: jax.vmap(lambda w: w @ w, in_axes=-1)(stack),
+    "out": lambda stack: jax.vmap(lambda w: 2.0 * w, out_axes=1)(stack),
+    "out, made inside": lambda stack: jax.vmap(lambda t: t * stack[0], out_axes=1)(jnp.arange(3.0)),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_AXES)
+def test_along_other_axes_it_is_mapped_as_the_array(name: str) -> None:
+    f = OTHER_AXES[name]
+    with tq.materialization("allow"):
+        got = use(lambda x: f(SQUARES), PRODUCT)(X)
+    assert_same(tq.materialize(got), f(tq.materialize(SQUARES)))
 
 
 def product(x: Float[Array, "*b m"], w: Float[LowRank, "m n"], /, **params: Any) -> Array:
@@ -164,10 +237,9 @@ def test_where_the_function_itself_runs_nothing_becomes_dense(name: str) -> None
 def test_its_operators_run_the_handlers_in_inner_functions_too(place: str) -> None:
     w = low_rank()
     with tq.materialization("error"):
-        for argument in (X, Plain(X)):
-            f = PLACES[place](lambda x, w: x @ w)
-            got = use(lambda x: f(tq.materialize(x), w), PRODUCT)(argument)  # noqa: B023
-            assert_same(got, f(X, dense(w)))
+        f = PLACES[place](lambda x, w: x @ w)
+        got = use(lambda x: f(x, w), PRODUCT)(X)
+    assert_same(got, f(X, dense(w)))
 
 
 def test_in_an_inner_function_it_is_said_who_wanted_the_dense_array() -> None:
@@ -178,6 +250,59 @@ def test_in_an_inner_function_it_is_said_who_wanted_the_dense_array() -> None:
     text = str(caught.value)
     assert "would have become dense (48 B) for jax.grad(LowRank f32[3,4]) at " in text
     assert "pass it to the function under use_implicit_args as an argument, or let it pass" in text
+
+
+class Unit(tq.ImplicitArray, materialization="error"):
+    x: Float[tq.ArrayValue, "n"]
+    unit: str = tq.aux_field(default="")
+
+    def materialize(self) -> Array:
+        return self.x
+
+
+def times_unit(a: Unit, b: Unit, /) -> Unit:
+    return Unit(a.x * b.x, a.unit + b.unit)
+
+
+def times_number(a: Unit, b: Array, /) -> Unit:
+    return Unit(a.x * b, a.unit)
+
+
+UNITS = tq.HandlerTable("units", ops.mul.to(times_unit), ops.mul.to(times_number, commutative=True))
+
+
+ORDERS: dict[str, Callable[[Any, Any], Any]] = {
+    "argument first": lambda m, s: m * s,
+    "argument last": lambda m, s: s * m,
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("wrap", [jax.jit, jax.checkpoint], ids=["jit", "checkpoint"])
+def test_in_an_inner_function_it_never_takes_an_argument_for_a_dense_array(
+    wrap: Any, order: str
+) -> None:
+    s, m = Unit(jnp.ones(3), "s"), Unit(jnp.ones(3), "m")
+    with pytest.raises(tq.MaterializationError) as caught:
+        use(wrap(lambda m: ORDERS[order](m, s)), UNITS)(m)
+    assert "pass it to the function under use_implicit_args as an argument" in str(caught.value)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_under_vmap_it_meets_the_implicit_argument(order: str) -> None:
+    s, m = Unit(jnp.ones(3), "s"), Unit(jnp.ones(3), "m")
+
+    def f(m: Any) -> Any:
+        return jax.vmap(lambda t: t * ORDERS[order](m, s).x, axis_size=2)(jnp.ones((2, 3)))
+
+    assert_same(use(f, UNITS)(m), jnp.ones((2, 3)))
+
+
+def test_beside_a_dense_operand_of_an_inner_function_it_is_right() -> None:
+    w = low_rank()
+    with tq.materialization("allow"):
+        got = use(lambda x, p: jax.jit(lambda x: x @ w + w[:2])(x) + p[0, 0], PRODUCT)(X, Plain(X))
+    assert_same(tq.materialize(got), X @ dense(w) + dense(w)[:2] + X[0, 0])
 
 
 # --- jnp and lax, where no argument is implicit ---------------------------------------------------
@@ -380,6 +505,7 @@ MISMATCHED: dict[str, Callable[[Any, Any], Any]] = {
     "jacrev": lambda x, w: jax.jacrev(lambda w: x @ w)(w),
     "hessian": lambda x, w: jax.hessian(lambda w: loss(x, w))(w),
     "jvp": lambda x, w: jax.jvp(lambda w: x @ w, (w,), (jnp.ones((3, 4)),)),
+    "a tangent": lambda x, w: jax.linearize(lambda w: x @ w, w)[1](jnp.ones((3, 4))),
     "tree.map": lambda x, w: jax.tree.map(lambda p, g: p - g, w, jax.grad(loss, 1)(x, w)),
 }
 

@@ -34,6 +34,7 @@ from typedqax._materialization import Policy
 from typedqax._members import ArrayMembers
 from typedqax._scope import one_array
 from typedqax._shown import shown
+from typedqax._trace import ImplicitTracer
 from typedqax._transform import materialize_under_trace
 from typedqax._value import AUX, EXTENT, FieldNames, ImplicitValue, field_names
 
@@ -98,8 +99,10 @@ def aux_field(**options: Any) -> Any:
 
 
 def _is_hidden_member(name: str) -> bool:
-    """Whether a field of this name would hide a member of arrays."""
-    return not name.startswith("_") and (hasattr(jax.Array, name) or name in _OWN_MEMBERS)
+    """Whether a field of this name would hide a member of arrays, or of tracers, or be hidden."""
+    if name.startswith("_"):
+        return hasattr(ImplicitTracer, name)
+    return hasattr(jax.Array, name) or name in _OWN_MEMBERS or hasattr(ImplicitTracer, name)
 
 
 _OWN_MEMBERS = frozenset(

@@ -294,7 +294,7 @@ def _aval(value: Any) -> Any:
 def _lower_result(result: Any, run: Run) -> Any:
     """As `lower`, where only the results themselves can be tracers of the run."""
     if type(result) is ImplicitTracer and result._trace.run.root is run.root:
-        return result.value
+        return result._stands_for
     if isinstance(result, (list, tuple)):
         items = [_lower_result(item, run) for item in result]
         return items if isinstance(result, list) else tuple(items)

@@ -757,22 +757,49 @@ def _is_passed(filename: str) -> bool:
 
 _TREES = tuple([str(Path(_JAX_PACKAGE, "_src", name)) for name in ("tree_util.py", "tree.py")])
 
+_RULES_CALLERS = frozenset({"_flatten_jvp", "_flatten_fwd", "_flatten_bwd"})
+"""What calls a derivative rule of the user's, and flattens its result."""
+
 _TAKE_ARRAYS: Mapping[str, frozenset[str] | None] = {
     str(Path(_JAX_PACKAGE, "_src", file)): None if names is None else frozenset(names.split())
     for file, names in {
         "api.py": "grad value_and_grad fwd_and_bwd vjp _vjp jvp _jvp linearize jacfwd jacrev "
         "linear_transpose vmap _std_basis _jacfwd_unravel _jacrev_unravel "
-        "_unravel_array_into_pytree",
-        "custom_derivatives.py": "custom_jvp custom_vjp linear_call",
+        "_unravel_array_into_pytree VJP _vjp3_callable _vjp3_bwd _vjp_pullback_wrapper "
+        "_lift_linearized",
+        "custom_derivatives.py": "custom_jvp custom_vjp linear_call " + " ".join(_RULES_CALLERS),
         "custom_batching.py": "custom_vmap",
         "lax/parallel.py": None,
     }.items()
 }
-"""The functions of JAX to which an argument's leaves are arrays whose numbers they work on."""
+"""The functions of JAX to which the leaves of arguments and results are numbers they work on."""
+
+_CALL_FOR_OTHERS = frozenset(
+    str(Path(_JAX_PACKAGE, "_src", file))
+    for file in (
+        "api_util.py", "linear_util.py", "core.py", "util.py", "traceback_util.py",
+        "interpreters/ad.py", "interpreters/batching.py", "interpreters/partial_eval.py",
+    )
+)  # fmt: skip
+"""Where a function of the user's is called for one of those, and its result is flattened."""
 
 
-def flattens_for() -> str | None:
-    """The function of JAX that flattens a pytree now, if its leaves are numbers to it.
+class Flattening(NamedTuple):
+    """Who in JAX flattens a pytree.
+
+    Attributes:
+        function: the function of JAX that the user called.
+        of_result: whether it is the result of the user's function, and not an argument.
+        axes: those that vmap was told to map, for arguments or for results.
+    """
+
+    function: str
+    of_result: bool
+    axes: Any
+
+
+def flattens_for() -> Flattening | None:
+    """Who flattens a pytree now, if its leaves are numbers to that function of JAX.
 
     JAX has no hook that says so; its frames do. None for what only passes leaves on, as jit and
     loops do, and for `jax.tree` itself.
@@ -782,16 +809,26 @@ def flattens_for() -> str | None:
         frame = frame.f_back
     while frame is not None and frame.f_code.co_filename in _TREES:
         frame = frame.f_back
+    if frame is None:
+        return None
+    of_result = frame.f_code.co_filename in _CALL_FOR_OTHERS or (
+        frame.f_code.co_name in _RULES_CALLERS
+    )
     found: str | None = None
-    while frame is not None and frame.f_code.co_filename.startswith(_JAX_PACKAGE):
-        name = frame.f_code.co_qualname.split(".", 1)[0]
-        names = _TAKE_ARRAYS.get(frame.f_code.co_filename, ())
+    axes: Any = None
+    while frame is not None and frame.f_code.co_filename.startswith((_JAX_PACKAGE, _PACKAGE)):
+        file, name = frame.f_code.co_filename, frame.f_code.co_qualname.split(".", 1)[0]
+        names = _TAKE_ARRAYS.get(file, ())
         if names is None or name in names:
             found = name  # the outermost is what the user called: grad calls vjp
-        elif found is None:
+            if axes is None:
+                axes = frame.f_locals.get("out_axes" if of_result else "in_axes")
+        elif found is None and not (
+            of_result and (file in _CALL_FOR_OTHERS or file.startswith(_PACKAGE))
+        ):
             return None
         frame = frame.f_back
-    return found
+    return None if found is None else Flattening(found, of_result, axes)
 
 
 _OPERATORS = str(Path(_JAX_PACKAGE, "_src", "numpy", "array_methods.py"))

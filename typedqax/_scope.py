@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from typedqax import _jax
 from typedqax._aval import is_array_like, look
 from typedqax._call import argument_in_handlers, bodies_running, running_handler
 from typedqax._dispatch import Tables
+from typedqax._fields import field_layouts
 from typedqax._higher_order import RULES
 from typedqax._materialization import Materialization
 from typedqax._run import Run
@@ -35,14 +37,16 @@ class Scope:
     Attributes:
         tables: the handlers that decide in it: its own, or those that decide where it is called.
         result: what the function gave back; kept here, so that no other frame keeps its tracers.
+        gave: the class of an implicit array that a function gave which JAX differentiated in it.
     """
 
-    __slots__ = ("_base", "_bodies", "_trace", "result", "tables")
+    __slots__ = ("_base", "_bodies", "_trace", "gave", "result", "tables")
 
     def __init__(self, tables: Tables | None) -> None:
         self.tables = deciding_tables() if tables is None else tables
         self._trace: ImplicitTrace | None = None
         self.result: Any = None
+        self.gave: str | None = None
 
     def __enter__(self) -> Scope:
         self._base = _jax.current_trace()
@@ -63,7 +67,7 @@ class Scope:
 
     def enter(self) -> ImplicitTrace | None:
         """The trace of this function, entered now; None in functions inside of it."""
-        if _jax.current_trace() is not self._base:
+        if _jax.current_trace() is not self._base or enclosing_trace() is not None:
             return None
         if self._trace is None:
             self._trace = ImplicitTrace(self._base, Run(self.tables, RULES))
@@ -139,6 +143,54 @@ def one_array(value: ImplicitValue, asked_by: str = "an inner function") -> Any 
     return None if enclosing_trace() is None else densify_for(value, asked_by, _PASS_IT)
 
 
+def _one_result(value: ImplicitValue, asked_by: str) -> jax.Array:
+    """One array for `value`, the result of a function that JAX differentiates or maps.
+
+    JAX may have left the trace of that function by then; its leaves tell it.
+    """
+    traces: list[Any] = [
+        leaf._trace
+        for leaf in jax.tree.leaves(value)
+        if isinstance(leaf, _jax.Tracer) and isinstance(leaf._trace, _jax.PASSING_TRACES)
+    ]
+    innermost: Any = max(traces, key=_depth, default=_jax.current_trace())
+    with _jax.under(innermost):
+        return densify_for(value, asked_by, "return `tq.materialize(...)` of it")
+
+
+def _depth(trace: Any) -> int:
+    """How many traces are around this one."""
+    depth = 0
+    while trace is not None:
+        trace, depth = getattr(trace, "parent_trace", None), depth + 1
+    return depth
+
+
+def may_hide(leaves: Sequence[Any]) -> bool:
+    """Whether one of these operands may stand for an implicit array that is not seen here.
+
+    In an inner function of one that has implicit arguments, the tracers of JAX's own traces may: an
+    array that was closed over does not meet them here, but where the inner function is applied.
+    """
+    if _running_scope() is None or enclosing_trace() is None:
+        return False
+    inner: list[Any] = []
+    trace: Any = _jax.current_trace()
+    while trace is not None and type(trace) is not ImplicitTrace:
+        inner.append(trace)
+        trace = getattr(trace, "parent_trace", None)
+    return any(
+        isinstance(leaf, _jax.Tracer) and any(leaf._trace is each for each in inner)
+        for leaf in leaves
+        if not is_value(leaf)
+    )
+
+
+def to_jax(leaf: Any) -> Any:
+    """What JAX's functions are to see of an operand: one array for an implicit one."""
+    return one_array(leaf) if is_value(leaf) else leaf
+
+
 _PASS_IT = "pass it to the function under use_implicit_args as an argument"
 
 
@@ -146,16 +198,23 @@ def _one_leaf(value: ImplicitValue) -> object | None:
     """The one leaf that JAX is to see of `value`; None where it is to see the fields.
 
     To a derivative, to vmap and to collectives, an array is its numbers: by its fields they
-    would answer another question. A stack is mapped by its leaves, as outside.
+    would answer another question. vmap takes and makes stacks by the leaves, along axis 0.
     """
-    if _running_scope() is None:
+    scope = _running_scope()
+    if scope is None:
         return None
-    asked_by = _jax.flattens_for()
-    if asked_by is None or not _is_complete(value):
+    flattening = _jax.flattens_for()
+    if flattening is None or not _is_complete(value):
         return None
-    if asked_by == "vmap" and look(value).batch:
-        return None
-    return one_array(value, f"jax.{asked_by}")
+    if flattening.function == "vmap" and set(jax.tree.leaves(flattening.axes)) <= {0}:
+        by_leaves = _can_be_stacked(value) if flattening.of_result else look(value).batch
+        if by_leaves:
+            return None
+    asked_by = f"jax.{flattening.function}"
+    if flattening.of_result:
+        scope.gave = type(value).__name__
+        return _one_result(value, asked_by)
+    return one_array(value, asked_by)
 
 
 def is_inside() -> bool:
@@ -207,6 +266,17 @@ def densify_for(value: Any, asked_by: str, remedy: str = "") -> jax.Array:
 
 
 # --- trees of an implicit class that hold no arrays ----------------------------------------------
+
+
+def _can_be_stacked(value: ImplicitValue) -> bool:
+    """Whether annotations tell a batch axis of every field from its own."""
+    layouts = field_layouts(type(value))
+    return bool(child_values(value)) and all(
+        name in layouts
+        and layouts[name].rank is not None
+        and (not is_value(field) or _can_be_stacked(field))
+        for name, field in child_values(value)
+    )
 
 
 def _is_complete(value: ImplicitValue) -> bool:

@@ -42,10 +42,11 @@ from typedqax._value import (
 class ImplicitTracer(_jax.AnyTracer):
     """An implicit array inside a function that runs under the transform."""
 
-    __slots__ = ("argument", "value")
+    __slots__ = ("_argument", "_stands_for")
     _trace: ImplicitTrace
-    value: ImplicitValue
-    argument: Argument | None
+    # A field of any other name that a user gives one is read from the array itself.
+    _stands_for: ImplicitValue
+    _argument: Argument | None
 
     def __init__(
         self, trace: ImplicitTrace, value: ImplicitValue, argument: Argument | None = None
@@ -58,17 +59,17 @@ class ImplicitTracer(_jax.AnyTracer):
 
         @property  # so that isinstance(x, LoraMatrix) holds of the tracer that stands for one
         def __class__(self) -> type:
-            return type(self.value)
+            return type(self._stands_for)
 
         @property  # so that dataclasses.replace and fields take it for one
         def __dataclass_fields__(self) -> Any:
-            return type(self.value).__dataclass_fields__
+            return type(self._stands_for).__dataclass_fields__
 
     def __getattr__(self, name: str) -> Any:
-        value = object.__getattribute__(self, "value")
+        value = object.__getattribute__(self, "_stands_for")
         fields = field_names(type(value))
         if name in fields.children or name in fields.auxiliary:
-            return lift(value.__dict__[name], self._trace, _field(self.argument, name))
+            return lift(value.__dict__[name], self._trace, _field(self._argument, name))
         for cls in type(value).__mro__:  # a method or property of the user's own
             if cls.__dict__.get("_is_dispatch_root", False):
                 break
@@ -81,7 +82,7 @@ class ImplicitTracer(_jax.AnyTracer):
         try:
             object.__setattr__(self, name, value)
         except AttributeError:
-            cls = type(self.value)
+            cls = type(self._stands_for)
             fields = (*field_names(cls).children, *field_names(cls).auxiliary)
             advice = f"a changed copy is dataclasses.replace(array, {name}=...)"
             if name not in fields:
@@ -98,7 +99,7 @@ class ImplicitTracer(_jax.AnyTracer):
     def materialize(self) -> jax.Array:
         """The dense array that this one stands for."""
         with _jax.under(self._trace.parent):
-            return densify(self.value, self._trace.run, self.argument)
+            return densify(self._stands_for, self._trace.run, self._argument)
 
     def _numbers(self, asked_by: str) -> Any:
         """The dense array, because Python or numpy asks for its numbers; said, or forbidden.
@@ -108,15 +109,15 @@ class ImplicitTracer(_jax.AnyTracer):
         trace = self._trace
         trace.run.happened(
             Materialization.of(
-                self.value,
+                self._stands_for,
                 asked_by,
                 [f"{asked_by} needs its numbers"],
                 source=trace.place(),
-                argument=self.argument,
+                argument=self._argument,
             )
         )
         with _jax.under(trace.parent):
-            return densify(self.value, trace.run, self.argument, asked_by)
+            return densify(self._stands_for, trace.run, self._argument, asked_by)
 
     if not TYPE_CHECKING:
 
@@ -150,8 +151,8 @@ class ImplicitTracer(_jax.AnyTracer):
             return self._numbers("tolist").tolist()
 
 
-_set_value = ImplicitTracer.__dict__["value"].__set__
-_set_argument = ImplicitTracer.__dict__["argument"].__set__
+_set_value = ImplicitTracer.__dict__["_stands_for"].__set__
+_set_argument = ImplicitTracer.__dict__["_argument"].__set__
 
 
 Callers: TypeAlias = tuple[_jax.SourceInfo, ...]
@@ -186,13 +187,13 @@ class ImplicitTrace(_jax.Trace):
     def lower(self, value: Any) -> Any:
         """The value behind a tracer of this run; anything else as it is."""
         if type(value) is ImplicitTracer and value._trace.run.root is self.run.root:
-            return value.value
+            return value._stands_for
         return value
 
     def argument_of(self, value: Any) -> Argument | None:
         """The argument that a tracer of this run stands for; None where that is not known."""
         if type(value) is ImplicitTracer and value._trace.run.root is self.run.root:
-            return value.argument
+            return value._argument
         return None
 
     def lift(self, value: Any, argument: Argument | None = None) -> Any:
@@ -328,7 +329,7 @@ def lower(tree: Any, run: Run) -> Any:
 
     def lower_leaf(leaf: Any) -> Any:
         if type(leaf) is ImplicitTracer and leaf._trace.run.root is run.root:
-            return leaf.value
+            return leaf._stands_for
         return leaf
 
     return jax.tree.map(lower_leaf, tree)
@@ -430,7 +431,7 @@ def meaning(
     else:
         dense = materialize_once(value)
         if type(dense) is ImplicitTracer:
-            dense = dense.value
+            dense = dense._stands_for
     check_materialized(value, dense)
     return dense if is_value(dense) else _jax.strongly_typed(dense)
 

@@ -25,7 +25,7 @@ from typedqax._higher_order import RULES
 from typedqax._jax import Params, Primitive
 from typedqax._materialization import materialization
 from typedqax._run import Run
-from typedqax._scope import Scope, deciding_tables
+from typedqax._scope import Scope, deciding_tables, may_hide, to_jax
 from typedqax._table import HandlerTable
 from typedqax._trace import (
     ImplicitTrace,
@@ -130,7 +130,7 @@ class _Transformed:
             with Scope(tables) as scope, carrying:
                 scope.result = apply(self._function, args, kwargs, tables, named=True)
         except (TypeError, ValueError) as error:
-            _explain_pytree(error)
+            _explain_pytree(error, scope.gave)
             raise
         return scope.leave()
 
@@ -205,6 +205,9 @@ def apply(
         leaves = [outer.lower(leaf) for leaf in leaves]
     if not any(is_value(leaf) for leaf in leaves):
         return function(*args, **kwargs)
+    if outer is None and may_hide(leaves):
+        args, kwargs = jax.tree.unflatten(tree, [to_jax(leaf) for leaf in leaves])
+        return function(*args, **kwargs)
     arguments = _arguments(function, args, kwargs, leaves, known, named=named)
     if outer is not None and same:
         args, kwargs = jax.tree.unflatten(tree, list(map(outer.lift_made, leaves, arguments)))
@@ -239,10 +242,15 @@ def _run(
     return lower(result, run), trace
 
 
-def _explain_pytree(error: TypeError | ValueError) -> None:
+def _explain_pytree(error: TypeError | ValueError, gave: str | None) -> None:
     """Add to an error of JAX's, which found another pytree than it wanted, how that came."""
     text = str(error)
-    if not re.search(r"pytree|tree structure|[Cc]ustom node", text):
+    if gave is not None and "unexpected tree structure" in text:
+        error.add_note(
+            f"A function that JAX differentiates here gave a {gave}. Let it return "
+            f"`tq.materialize(...)` of that."
+        )
+    if not re.search(r"py_?tree|tree structure|custom node", text, re.IGNORECASE):
         return
     for cls in implicit_classes():
         if f"<class '{cls.__module__}.{cls.__qualname__}'>" in text or (
