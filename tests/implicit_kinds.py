@@ -151,7 +151,7 @@ def zeros_plus(z: Zeros, y: tq.ArrayValue, /) -> tq.ArrayValue | tq.Declined:
 
 def zeros_times(z: Zeros, y: tq.ArrayValue, /, **params: Any) -> Zeros:
     """Zeros of the result's shape."""
-    return Zeros(shape=z.shape or y.shape, dtype=z.dtype)
+    return Zeros(shape=jnp.broadcast_shapes(z.shape, y.shape), dtype=z.dtype)
 
 
 def zeros_through(op: ops.UnaryOp, z: Zeros, /, **params: Any) -> Zeros | tq.Declined:

@@ -9,13 +9,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import Array, lax
 from jaxtyping import Float
 
 import typedqax as tq
 from tests.agreement import X, assert_same, low_rank, use
-from tests.implicit_kinds import HANDLERS, LowRank, Plain, dense
+from tests.implicit_kinds import HANDLERS, LowRank, Plain, Zeros, dense
 from typedqax import _jax, ops
 
 # --- as the array it stands for -------------------------------------------------------------------
@@ -269,6 +270,47 @@ def times_number(a: Unit, b: Array, /) -> Unit:
 
 
 UNITS = tq.HandlerTable("units", ops.mul.to(times_unit), ops.mul.to(times_number, commutative=True))
+
+
+HOLDING: dict[str, Callable[[Any], Any]] = {
+    "an argument": lambda p: LowRank(p, low_rank().b, 1.0),
+    "one array of one made inside": lambda p: LowRank(jnp.asarray(Plain(p.x)), low_rank().b, 1.0),
+}
+
+ASKED: dict[str, Callable[[Any], Any]] = {
+    "materialize": tq.materialize,
+    "numpy": lambda w: jnp.asarray(np.asarray(w)),
+    "item": lambda w: jnp.asarray(w[0, 0].item()),
+    "in an inner transform": lambda w: use(lambda x: tq.materialize(w) + 0 * x[0, 0])(X),
+    "in an inner function": lambda w: jax.jit(lambda: tq.materialize(w))(),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("holding", HOLDING)
+def test_what_holds_a_tracer_becomes_dense_where_it_is_asked_to(holding: str, asked: str) -> None:
+    def f(p: Any) -> Any:
+        return ASKED[asked](HOLDING[holding](p))
+
+    a = low_rank().a
+    with tq.materialization("allow"):
+        got = use(f)(Plain(a))
+    value = dense(LowRank(a, low_rank().b, 1.0))
+    assert_same(got, ASKED[asked](value))
+
+
+def test_what_forbids_it_is_raised_through_lax_as_it_is() -> None:
+    w = low_rank()
+    for inner in (jax.jit, jax.vmap):
+        with tq.materialization("error"), pytest.raises(tq.MaterializationError):
+            use(lambda x: inner(lambda r: lax.neg(w) * r[0])(x))(X)  # noqa: B023
+
+
+def test_axes_of_a_class_without_leaves_are_no_array() -> None:
+    z = Zeros(shape=(3, 4), dtype=jnp.float32)
+    axes = jax.tree.map(lambda _: None, z)
+    got = use(lambda x: jax.vmap(lambda z, r: r @ z, in_axes=(axes, 0))(z, x))(X)
+    assert_same(tq.materialize(got), X @ jnp.zeros((3, 4)))
 
 
 ORDERS: dict[str, Callable[[Any, Any], Any]] = {

@@ -678,6 +678,19 @@ def source_info() -> SourceInfo:
     return source_info_util.current()
 
 
+def source_info_of_python() -> SourceInfo:
+    """As `source_info`, where JAX's record of the stack may end before the user's code.
+
+    It ends where a function starts that JAX stages: in `jnp.tanh`, say, no line is the user's.
+    Python's own frames go on; the innermost of the user's stands in place of JAX's record then.
+    """
+    info = source_info_util.current()
+    if _user_frame(info.traceback) is not None:
+        return info
+    own: Any = Frame.of(running_frame())
+    return info.replace(traceback=own)
+
+
 def called_from(caller: SourceInfo, inner: SourceInfo) -> SourceInfo:
     """The line of `caller`, and the scopes of both, for what is in an inner function."""
     outside, inside = caller.name_stack, inner.name_stack
@@ -724,6 +737,9 @@ def transposed_primitive(info: SourceInfo) -> str | None:
 
 def user_frame(info: SourceInfo) -> Frame | None:
     """The user's innermost frame in a source info."""
+    record: object = info.traceback
+    if isinstance(record, Frame):
+        return record
     frame = _user_frame(info.traceback)
     return None if frame is None else Frame(frame.file_name, frame.start_line, frame.function_name)
 
@@ -765,7 +781,7 @@ _TAKE_ARRAYS: Mapping[str, frozenset[str] | None] = {
     for file, names in {
         "api.py": "grad value_and_grad fwd_and_bwd vjp _vjp jvp _jvp linearize jacfwd jacrev "
         "linear_transpose vmap _std_basis _jacfwd_unravel _jacrev_unravel "
-        "_unravel_array_into_pytree VJP _vjp3_callable _vjp3_bwd _vjp_pullback_wrapper "
+        "_unravel_array_into_pytree VJP _vjp3_callable _vjp3_bwd "
         "_lift_linearized",
         "custom_derivatives.py": "custom_jvp custom_vjp linear_call " + " ".join(_RULES_CALLERS),
         "custom_batching.py": "custom_vmap",

@@ -24,7 +24,7 @@ from typedqax._trace import (
     enclosing_trace,
     lower,
 )
-from typedqax._value import ImplicitValue, child_values, is_value, one_leaf_asked
+from typedqax._value import EXTENT, ImplicitValue, child_values, is_value, one_leaf_asked
 
 
 class Scope:
@@ -169,8 +169,8 @@ def _depth(trace: Any) -> int:
 def may_hide(leaves: Sequence[Any]) -> bool:
     """Whether one of these operands may stand for an implicit array that is not seen here.
 
-    In an inner function of one that has implicit arguments, the tracers of JAX's own traces may: an
-    array that was closed over does not meet them here, but where the inner function is applied.
+    In an inner function of one that has implicit arguments, those themselves and the tracers of
+    JAX's own traces may: they show what they are where the inner function is applied, not here.
     """
     if _running_scope() is None or enclosing_trace() is None:
         return False
@@ -180,9 +180,9 @@ def may_hide(leaves: Sequence[Any]) -> bool:
         inner.append(trace)
         trace = getattr(trace, "parent_trace", None)
     return any(
-        isinstance(leaf, _jax.Tracer) and any(leaf._trace is each for each in inner)
+        type(leaf) is ImplicitTracer or any(leaf._trace is each for each in inner)
         for leaf in leaves
-        if not is_value(leaf)
+        if isinstance(leaf, _jax.Tracer)
     )
 
 
@@ -206,9 +206,12 @@ def _one_leaf(value: ImplicitValue) -> object | None:
     flattening = _jax.flattens_for()
     if flattening is None or not _is_complete(value):
         return None
-    if flattening.function == "vmap" and set(jax.tree.leaves(flattening.axes)) <= {0}:
+    if flattening.function == "vmap":
+        axes = jax.tree.leaves(flattening.axes, is_leaf=is_value)
+        if any(map(is_value, axes)):
+            return None  # they are told for its fields
         by_leaves = _can_be_stacked(value) if flattening.of_result else look(value).batch
-        if by_leaves:
+        if by_leaves and set(axes) <= {0}:
             return None
     asked_by = f"jax.{flattening.function}"
     if flattening.of_result:
@@ -256,13 +259,24 @@ def densify_for(value: Any, asked_by: str, remedy: str = "") -> jax.Array:
             value,
             asked_by,
             [f"{asked_by} needs its numbers"],
-            source=_jax.source_info() if trace is None else trace.place(),
+            source=_jax.source_info_of_python(),
             argument=argument_in_handlers(value),
             remedy=remedy,
         )
     )
+    value = lower_all(value)
     with _jax.under(current.parent if type(current) is ImplicitTrace else current):
         return densify(value, run, None, asked_by)
+
+
+def lower_all(value: Any) -> Any:
+    """`value` with the values behind the tracers of all transforms that are around this place."""
+    trace: Any = enclosing_trace()
+    while trace is not None:
+        if type(trace) is ImplicitTrace:
+            value = lower(value, trace.run)
+        trace = getattr(trace, "parent_trace", None)
+    return value
 
 
 # --- trees of an implicit class that hold no arrays ----------------------------------------------
@@ -281,10 +295,8 @@ def _can_be_stacked(value: ImplicitValue) -> bool:
 
 def _is_complete(value: ImplicitValue) -> bool:
     """Whether all fields hold arrays; axes, masks, specs and None stand in their place at times."""
-    return all(
-        _is_complete(field) if is_value(field) else _holds_arrays(field)
-        for _, field in child_values(value)
-    )
+    fields = [field for _, field in child_values(value)] or [value.__dict__.get(EXTENT)]
+    return all(_is_complete(field) if is_value(field) else _holds_arrays(field) for field in fields)
 
 
 def _holds_arrays(field: Any) -> bool:

@@ -20,17 +20,16 @@ from typedqax._aval import aval_of
 from typedqax._call import Call, argument_in_handlers, running_handler
 from typedqax._contracts import check_axes
 from typedqax._dispatch import Tables
-from typedqax._errors import UsageError, shown_argument
+from typedqax._errors import TypedQaxError, UsageError, shown_argument
 from typedqax._higher_order import RULES
 from typedqax._jax import Params, Primitive
 from typedqax._materialization import materialization
 from typedqax._run import Run
-from typedqax._scope import Scope, deciding_tables, may_hide, to_jax
+from typedqax._scope import Scope, deciding_tables, lower_all, may_hide, to_jax
 from typedqax._table import HandlerTable
 from typedqax._trace import (
     ImplicitTrace,
     densify,
-    enclosing_trace,
     has_implicit_field,
     lift_fields,
     lower,
@@ -130,6 +129,9 @@ class _Transformed:
             with Scope(tables) as scope, carrying:
                 scope.result = apply(self._function, args, kwargs, tables, named=True)
         except (TypeError, ValueError) as error:
+            cause = error.__cause__
+            if isinstance(cause, TypedQaxError) and "Error interpreting argument" in str(error):
+                raise cause from None  # bind takes each TypeError for one about its operand
             _explain_pytree(error, scope.gave)
             raise
         return scope.leave()
@@ -401,13 +403,12 @@ def materialize(tree: Any, /) -> Any:
         {'w': Array([[1., 0.],
                [0., 1.]], dtype=float32)}
     """
-    trace = enclosing_trace()
     current = _jax.current_trace()
     parent = current.parent if type(current) is ImplicitTrace else current
     run = Run(deciding_tables(), RULES, quiet=True)
 
     def dense(leaf: Any) -> Any:
-        value = trace.lower(leaf) if trace is not None else leaf
+        value = lower_all(leaf)
         if not is_value(value):
             return leaf
         with _jax.under(parent):
