@@ -208,7 +208,7 @@ def test_what_no_handler_could_help_is_not_said_to_lack_one() -> None:
     assert explanation.missing == {"Twice": {"reduce_sum": 1}}
     assert explanation.totals[1:] == (
         "Twice: 1 primitive lacks a handler: reduce_sum x1",
-        "Twice: became dense, whatever handlers there are, for cond x1",
+        "Twice: became dense, and not for want of a handler, for cond x1",
     )
 
 

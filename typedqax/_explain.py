@@ -95,7 +95,7 @@ class Explanation:
                 for name, counts in self.missing.items()
             ],
             *[
-                f"{name}: became dense, whatever handlers there are, for {counted(counts)}"
+                f"{name}: became dense, and not for want of a handler, for {counted(counts)}"
                 for name, counts in self._dense_for(lambda line: not line.lacks_handler).items()
             ],
         )

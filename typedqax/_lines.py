@@ -64,7 +64,7 @@ class Line:
             more = f" and {len(others)} more" if others else ""
             notes.append(f"from the argument {first}{more}")
         if self.remedy:
-            notes.append(f"no handler could help: {self.remedy}")
+            notes.append(f"what would help: {self.remedy}")
         return tuple(notes)
 
     @property

@@ -125,8 +125,9 @@ class _Transformed:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         tables = None if self._tables == Tables.of() else self._tables
         carrying = contextlib.nullcontext() if tables is None else _jax.carrying(tables)
+        scope = Scope(tables)
         try:
-            with Scope(tables) as scope, carrying:
+            with scope, carrying:
                 scope.result = apply(self._function, args, kwargs, tables, named=True)
         except (TypeError, ValueError) as error:
             cause = error.__cause__
