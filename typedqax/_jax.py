@@ -827,8 +827,11 @@ def flattens_for() -> Flattening | None:
         frame = frame.f_back
     if frame is None:
         return None
-    of_result = frame.f_code.co_filename in _CALL_FOR_OTHERS or (
-        frame.f_code.co_name in _RULES_CALLERS
+    own = frame.f_code
+    of_result = own.co_name in _RULES_CALLERS or (
+        own.co_filename in _CALL_FOR_OTHERS
+        # Before JAX 0.10.2, api_util flattens arguments too, for their names.
+        and (not own.co_filename.endswith("api_util.py") or own.co_name.startswith("flatten"))
     )
     found: str | None = None
     axes: Any = None
