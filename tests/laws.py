@@ -21,7 +21,15 @@ from hypothesis import strategies as st
 
 import typedqax as tq
 from tests.implicit_kinds import HANDLERS, KINDS, dense, numbers
-from tests.programs import REFUSED, Body, body, reversible
+from tests.programs import (
+    NOT_BATCHED,
+    NOT_LINEARIZED,
+    NOT_REVERSIBLE,
+    REFUSED,
+    Body,
+    body,
+    has_none_of,
+)
 
 SHAPES = [(), (3,), (2,), (2, 3), (3, 3), (3, 2), (2, 3, 3)]
 DENSE = "dense"
@@ -68,7 +76,7 @@ def cases(draw: Any, size: int = 5, depth: int = 2) -> Case:
         arguments.append((pick(kinds if place == 0 else [DENSE, *kinds]), shape))
     avals = [jax.ShapeDtypeStruct(shape, jnp.float32) for _, shape in arguments]
     program = body(_Drawn(draw), avals, None, size, depth)
-    names = [name for name in OUTSIDE if name not in REVERSE or reversible(program)]
+    names = [name for name in OUTSIDE if has_none_of(REFUSING.get(name, ()), program)]
     return Case(program, tuple(arguments), pick(names), pick([True, False]))
 
 
@@ -153,6 +161,16 @@ OUTSIDE: dict[str, Callable[..., Any]] = {
 REVERSE = {"grad", "jit_grad", "remat_grad"}
 DERIVATIVES = REVERSE | {"jvp", "linearize"}
 BATCHED = {"vmap", "scan"}
+REFUSING = (
+    dict.fromkeys(REVERSE, NOT_REVERSIBLE)
+    | {"linearize": NOT_LINEARIZED}
+    | dict.fromkeys(("vmap", "vmap_dense"), NOT_BATCHED)
+)
+"""The operations that JAX refuses under a transformation.
+
+JAX alone takes some where arrays of zeros are constants; but an array without leaves that was mapped
+or differentiated is none.
+"""
 MOST = 0.8
 """The part of all programs that has to be compared."""
 

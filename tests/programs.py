@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -413,6 +413,12 @@ NOT_REVERSIBLE = {"while", "fori", "custom_vmap"}
 """What reverse-mode differentiation refuses: loops without a fixed length, fori among them where
 its bounds are traced; and functions with a vmap rule."""
 
+NOT_LINEARIZED = {"custom_vmap"}
+"""What linearization refuses, too."""
+
+NOT_BATCHED = {"linear_call"}
+"""What vmap refuses."""
+
 
 REFUSED = (TypeError, ValueError, NotImplementedError)
 """How JAX refuses to differentiate what it cannot."""
@@ -510,9 +516,9 @@ def _apply_list(step: Step, *args: Any) -> list[Any]:
     return list(out) if isinstance(out, (list, tuple)) else [out]
 
 
-def reversible(program: Body) -> bool:
-    """Whether reverse-mode differentiation takes the program."""
+def has_none_of(names: Collection[str], program: Body) -> bool:
+    """Whether no operation of the program, nor of the programs in it, has one of the names."""
     return all(
-        step.op not in NOT_REVERSIBLE and all(map(reversible, step.bodies))
+        step.op not in names and all(has_none_of(names, inner) for inner in step.bodies)
         for step in program.steps
     )

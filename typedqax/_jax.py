@@ -174,6 +174,11 @@ def current_trace() -> Trace:
     return trace
 
 
+def is_eager(trace: Trace) -> bool:
+    """Whether what is bound to this trace runs at once."""
+    return isinstance(trace, _core.EvalTrace)
+
+
 def under(trace: Trace) -> AbstractContextManager[None]:
     """Bind primitives to `trace` inside the block."""
     return _core.set_current_trace(trace)

@@ -35,7 +35,7 @@ from tests.agreement import (
     use,
 )
 from tests.implicit_kinds import HANDLERS, KINDS, LowRank, Plain, dense, numbers
-from typedqax.arrays import LORA, LoraMatrix
+from typedqax.arrays import LORA, ZEROS, LoraMatrix, Zeros
 
 pytestmark = pytest.mark.without_leak_checks
 
@@ -320,6 +320,23 @@ def test_a_linear_call_keeps_what_it_is_not_linear_in(f: Any) -> None:
         assert_same(pull_outside(X, w), want)
         assert_same(jax.jvp(lambda x: use(f)(x, w), (X,), (X,)), (X @ dense(w), X @ dense(w)))
     assert not has_dense(staged(f, X, w), (3, 4))
+
+
+@pytest.mark.parametrize("way", ["grad", "jvp", "linearize"])
+@tq.materialization("allow")
+def test_a_residual_without_leaves_is_differentiated_as_no_residual_is(way: str) -> None:
+    """JAX refuses residuals with tangents, and such an array has a leaf for its shape."""
+    f = tq.use_implicit_args(lambda x, w: jnp.sum(linear(x, w)), handlers=ZEROS)
+    args, nothing = (X, Zeros(shape=(3, 4), dtype=jnp.float32)), jnp.float32(0)
+    if way == "grad":
+        by_x, by_w = jax.grad(f, argnums=(0, 1))(*args)
+        assert type(by_w) is Zeros
+        assert_same(by_x, jnp.zeros_like(X))
+    elif way == "jvp":
+        assert_same(jax.jvp(f, args, args), (nothing, nothing))
+    else:
+        out, push = jax.linearize(f, *args)
+        assert_same((out, push(*args)), (nothing, nothing))
 
 
 def test_debugging_sees_the_dense_array(capsys: pytest.CaptureFixture[str]) -> None:

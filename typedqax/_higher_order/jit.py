@@ -24,8 +24,8 @@ def jit(call: Call) -> list[Any]:
     """Apply a jitted function; one that JAX would inline is inlined here."""
     params = call.params
     jaxpr = params["jaxpr"]
-    if _jax.jit_inlines(params):
-        trace = call.trace
+    trace = call.trace
+    if _jax.jit_inlines(params) and _jax.is_eager(trace.parent):
         with _jax.under(trace):
             results = _jax.eval_jaxpr(
                 jaxpr.jaxpr,
@@ -36,7 +36,7 @@ def jit(call: Call) -> list[Any]:
         call.result_arguments = [trace.argument_of(result) for result in results]
         return [trace.lower(result) for result in results]
     slots = slots_of(call.values)
-    rewritten = rewrite(call.trace, jaxpr, slots, call.arguments)
+    rewritten = rewrite(trace, jaxpr, slots, call.arguments)
     call.result_arguments = rewritten.arguments
     leaf_params = dict(
         params,
@@ -47,9 +47,7 @@ def jit(call: Call) -> list[Any]:
         out_shardings=_per_leaf(params["out_shardings"], rewritten.slots, _jax.UNSPECIFIED),
         out_layouts=_per_leaf(params["out_layouts"], rewritten.slots, None),
     )
-    results = _jax.bind_under(
-        call.trace.parent, call.primitive, leaves_of(call.values), leaf_params
-    )
+    results = _jax.bind_under(trace.parent, call.primitive, leaves_of(call.values), leaf_params)
     return rebuild(rewritten.slots, results)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import jax
+
 from typedqax import _jax
 from typedqax._argument import Argument
 from typedqax._call import Call
@@ -56,8 +58,18 @@ def linear_call(call: Call) -> list[Any]:
             [*call.arguments[first:linear], *[None] * len(results)],
         ),
     )
-    operands = [*leaves, *leaves_of(residuals), *given]
+    with _jax.under(trace.parent):
+        known = [_without_tangent(leaf) for leaf in leaves_of(residuals)]
+    operands = [*leaves, *known, *given]
     return list(_jax.bind_under(trace.parent, call.primitive, operands, leaf_params))
+
+
+def _without_tangent(leaf: Any) -> Any:
+    """A residual that JAX may be given: none that is differentiated.
+
+    What holds no number may have a tangent all the same: the extent of an array without leaves has.
+    """
+    return jax.lax.stop_gradient(leaf) if leaf.size == 0 else leaf
 
 
 def _transpose_on_leaves(
