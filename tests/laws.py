@@ -168,8 +168,8 @@ REFUSING = (
 )
 """The operations that JAX refuses under a transformation.
 
-JAX alone takes some where arrays of zeros are constants; but an array without leaves that was mapped
-or differentiated is none.
+JAX alone takes some where arrays of zeros are constants; but an array without leaves that was
+mapped or differentiated is none.
 """
 MOST = 0.8
 """The part of all programs that has to be compared."""

@@ -412,6 +412,56 @@ def test_its_handlers_run_there(name: str) -> None:
     assert_same(got, JNP[name](X, dense(w)))
 
 
+FIRST_USES: dict[str, Callable[[Any, Any], Any]] = {
+    "in vmap": lambda x, w: jax.vmap(lambda row: lax.dot(row, w))(x),
+    "in jvp": lambda x, w: jax.jvp(lambda s: lax.dot(x * s, w), (2.0,), (1.0,)),
+}
+
+
+@pytest.mark.parametrize("way", [jax.jit, jax.vmap, jax.linearize])
+@pytest.mark.parametrize("name", FIRST_USES)
+def test_where_the_function_is_transformed_outside_they_run_at_a_first_use_inside(
+    name: str, way: Any
+) -> None:
+    w, first_use = low_rank(), FIRST_USES[name]
+    x = jnp.stack([X, 2 * X]) if way is jax.vmap else X
+
+    def transformed(f: Callable[[Any], Any]) -> Any:
+        return way(f, x)[0] if way is jax.linearize else way(f)(x)
+
+    with tq.materialization("error"):
+        got = transformed(use(lambda x: first_use(x, w), HANDLERS))
+    assert_same(got, transformed(lambda x: first_use(x, dense(w))))
+
+
+@pytest.mark.parametrize("beside", [None, "beside an argument"])
+@pytest.mark.parametrize("place", ["one array", "its operators"])
+def test_a_backward_rule_that_runs_when_the_function_is_over_is_a_part_of_it(
+    place: str, beside: str | None
+) -> None:
+    def rule_of(w: Any) -> Callable[[Any], Any]:
+        f = jax.custom_vjp(lambda x: x @ w)
+
+        def backward(_: None, ct: Any) -> Any:
+            by_w = jax.grad(lambda w: jnp.sum(w * w))(w) if place == "one array" else 3 * w
+            return (ct @ by_w.T,)
+
+        f.defvjp(lambda x: (f(x), None), backward)
+        return f
+
+    w = low_rank()
+    want = jax.grad(lambda x: jnp.sum(jnp.sin(rule_of(dense(w))(x))))(X)
+    implicit = rule_of(w)
+    with tq.materialization("allow"):
+        if beside is None:
+            f = use(implicit)
+            got = jax.grad(lambda x: jnp.sum(jnp.sin(f(x))))(X)
+        else:
+            g = use(lambda x, _: implicit(x))
+            got = jax.grad(lambda x: jnp.sum(jnp.sin(g(x, Plain(X)))))(X)
+    assert_same(got, want)
+
+
 def test_what_is_returned_is_the_implicit_array_and_no_tracer() -> None:
     w = low_rank()
     got = use(lambda x: {"w": jnp.asarray(w), "x": x})(X)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +40,8 @@ class Rules:
         custom_jvp: `Trace.process_custom_jvp_call`.
         custom_vjp: `Trace.process_custom_vjp_call`.
         shard_map: `Trace.process_shard_map`.
+        resumed: what is around a function of the user's that JAX calls itself, maybe when that
+            which passed it to JAX is over; it is told the handlers that decide.
     """
 
     primitive: Callable[..., list[Any]]
@@ -48,6 +51,7 @@ class Rules:
     custom_jvp: Callable[..., list[Any]]
     custom_vjp: Callable[..., list[Any]]
     shard_map: Callable[..., list[Any]]
+    resumed: Callable[[Tables], AbstractContextManager[object]] = nullcontext
 
 
 @dataclass(slots=True, eq=False)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import jax
 
-from typedqax import _jax
+from typedqax import _higher_order, _jax
 from typedqax._aval import is_array_like, look
 from typedqax._call import argument_in_handlers, bodies_running, running_handler
 from typedqax._dispatch import Tables
 from typedqax._fields import field_layouts
-from typedqax._higher_order import RULES
 from typedqax._materialization import Materialization
 from typedqax._run import Run
 from typedqax._trace import (
@@ -30,9 +30,10 @@ from typedqax._value import EXTENT, ImplicitValue, child_values, is_value, one_l
 class Scope:
     """A function under the transform, from its call until it returns.
 
-    With an implicit argument its trace is entered at once. Without, the function runs as it is
-    until it needs one array of what it closes over or makes: then the trace is entered for the
-    rest of it, and what it gives back is lowered.
+    With an implicit argument its trace is entered at once, and where the function is staged or
+    differentiated. Otherwise what it does runs at once, and every hop is felt: it runs as it is
+    until it needs one array of what it closes over or makes, when the trace is entered for the
+    rest of it. What it gives back is lowered.
 
     Attributes:
         tables: the handlers that decide in it: its own, or those that decide where it is called.
@@ -74,6 +75,11 @@ class Scope:
         _jax.set_trace(self._trace)
         return self._trace
 
+    def enter_if_staged(self) -> None:
+        """Enter the trace of this function, unless what it does runs at once."""
+        if not _jax.is_eager(self._base):
+            self.enter()
+
     def leave(self) -> object:
         """The result, without tracers, when the function is over."""
         trace, self._trace = self._trace, None
@@ -85,6 +91,10 @@ class Scope:
             with _jax.ensure_no_leaks(trace):
                 del trace
         return result
+
+
+RULES: Final = dataclasses.replace(_higher_order.RULES, resumed=Scope)
+"""The rules of every family, in which the functions that JAX calls itself run in a scope too."""
 
 
 class _Scopes(threading.local):

@@ -21,11 +21,10 @@ from typedqax._call import Call, argument_in_handlers, running_handler
 from typedqax._contracts import check_axes
 from typedqax._dispatch import Tables
 from typedqax._errors import TypedQaxError, UsageError, shown_argument
-from typedqax._higher_order import RULES
 from typedqax._jax import Params, Primitive
 from typedqax._materialization import materialization
 from typedqax._run import Run
-from typedqax._scope import Scope, deciding_tables, lower_all, may_hide, to_jax
+from typedqax._scope import RULES, Scope, deciding_tables, lower_all, may_hide, to_jax
 from typedqax._table import HandlerTable
 from typedqax._trace import (
     ImplicitTrace,
@@ -128,7 +127,7 @@ class _Transformed:
         scope = Scope(tables)
         try:
             with scope, carrying:
-                scope.result = apply(self._function, args, kwargs, tables, named=True)
+                scope.result = apply(self._function, args, kwargs, tables, scope)
         except (TypeError, ValueError) as error:
             cause = error.__cause__
             if isinstance(cause, TypedQaxError) and "Error interpreting argument" in str(error):
@@ -189,14 +188,13 @@ def apply(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     tables: Tables | None = None,
-    *,
-    named: bool = False,
+    scope: Scope | None = None,
 ) -> Any:
     """`function` on arguments that may hold implicit arrays.
 
     Without `tables`, the handlers are those that decide where it is called: those of the enclosing
-    transform, or the installed ones. Where its arguments are `named`, reports say which of them an
-    implicit array is.
+    transform, or the installed ones. Of a function that has a `scope`, which is one under the
+    transform, reports say which argument an implicit array is.
     """
     current = _jax.current_trace()
     leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=is_value)
@@ -207,11 +205,13 @@ def apply(
         known = [outer.argument_of(leaf) for leaf in leaves]
         leaves = [outer.lower(leaf) for leaf in leaves]
     if not any(is_value(leaf) for leaf in leaves):
+        if scope is not None:
+            scope.enter_if_staged()
         return function(*args, **kwargs)
     if outer is None and may_hide(leaves):
         args, kwargs = jax.tree.unflatten(tree, [to_jax(leaf) for leaf in leaves])
         return function(*args, **kwargs)
-    arguments = _arguments(function, args, kwargs, leaves, known, named=named)
+    arguments = _arguments(function, args, kwargs, leaves, known, named=scope is not None)
     if outer is not None and same:
         args, kwargs = jax.tree.unflatten(tree, list(map(outer.lift_made, leaves, arguments)))
         return function(*args, **kwargs)

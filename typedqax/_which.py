@@ -16,12 +16,11 @@ from typedqax._aval import describe, is_array_like
 from typedqax._dispatch import ANY_PRIMITIVE, Tables, resolve
 from typedqax._errors import UsageError
 from typedqax._handler import Handler
-from typedqax._higher_order import RULES
 from typedqax._layout import short_place, terminal_width
 from typedqax._materialization import HasName
 from typedqax._misses import misses
 from typedqax._page import cell, chip, code, fragment, heading, row, table
-from typedqax._scope import deciding_tables
+from typedqax._scope import RULES, deciding_tables
 from typedqax._signature import Dense, Operand
 from typedqax._table import HandlerTable
 from typedqax._trace import enclosing_trace

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -133,6 +134,12 @@ class Entrance:
     def trace(self) -> ImplicitTrace:
         """A trace for the function, inside of the current one."""
         return ImplicitTrace(_jax.current_trace(), self.run, self.callers)
+
+    @contextmanager
+    def inside(self, trace: ImplicitTrace) -> Iterator[None]:
+        """Where the function runs: in that trace, as a part of what was transformed."""
+        with _jax.under(trace), self.run.rules.resumed(self.run.tables):
+            yield
 
     def operands(self, trace: ImplicitTrace, leaves: Sequence[Any]) -> list[Any]:
         """Its operands in that trace, from their leaves."""

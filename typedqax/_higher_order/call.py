@@ -31,7 +31,7 @@ def _on_leaves(
     function: Callable[..., Sequence[Any]], store: Any, entry: Entrance, *leaves: Any
 ) -> list[Any]:
     trace = entry.trace()
-    with _jax.under(trace):
+    with entry.inside(trace):
         results = function(*entry.operands(trace, leaves))
     values = [trace.lower(result) for result in results]
     store.store(slots_of(values))

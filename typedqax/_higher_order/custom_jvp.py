@@ -48,7 +48,7 @@ def run_on_leaves(
 ) -> list[Any]:
     """The function itself, over leaves; its results dense."""
     trace = entry.trace()
-    with _jax.under(trace):
+    with entry.inside(trace):
         results = function(*entry.operands(trace, leaves))
     return dense_results(trace, results, entry.primitive)
 
@@ -62,7 +62,7 @@ def _jvp_on_leaves(jvp: Callable[..., Sequence[Any]], entry: Entrance, *leaves: 
         tangents.append(_tangent(entry.run, primal, leaves[start:stop]))
         start = stop
     trace = entry.trace()
-    with _jax.under(trace):
+    with entry.inside(trace):
         results = jvp(*entry.operands(trace, leaves[:count]), *tangents)
     return dense_results(trace, results, entry.primitive)
 

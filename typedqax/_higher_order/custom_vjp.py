@@ -103,7 +103,7 @@ def _fwd_on_leaves(
         stop = start + len(slot.avals)
         pairs += [operand, any(flags[start:stop])]
         start = stop
-    with _jax.under(trace):
+    with entry.inside(trace):
         outputs = list(fwd(*pairs))
     _, res_tree, forwarded = out_trees()
     own = res_tree.num_leaves - sum(index is not None for index in forwarded)
@@ -131,7 +131,7 @@ def _bwd_on_leaves(
         trace.lift(next(own)) if i is None else trace.lift(inputs[i], entry.arguments[i])
         for i in kept.forwarded
     ]
-    with _jax.under(trace):
+    with entry.inside(trace):
         raw = bwd(*all_residuals, *cotangents)
     given = dense_results(trace, raw, entry.primitive, COTANGENT_REASON, COTANGENT_REMEDY)
     flat: list[Any] = []

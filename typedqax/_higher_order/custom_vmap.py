@@ -73,7 +73,7 @@ class _RuleOnLeaves:
             start = stop
         args = jax.tree.unflatten(self.in_tree, operands)
         in_batched = list(jax.tree.unflatten(self.in_tree, flags))
-        with _jax.under(trace):
+        with entry.inside(trace):
             out, out_batched = self.rule(size, in_batched, *args)
         results, tree = jax.tree.flatten(out, is_leaf=is_value)
         results = [trace.lift_made(result) for result in results]

@@ -57,7 +57,7 @@ def shard_map(
 
     def on_leaves(*leaves: Any) -> Any:
         inner = entry.trace()
-        with _jax.under(inner):
+        with entry.inside(inner):
             results, out_specs = function(*entry.operands(inner, leaves)).unpack_aux()
         given = list(results)
         kept, specs = _by_leaves(
