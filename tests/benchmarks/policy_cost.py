@@ -27,6 +27,7 @@ from jax import Array
 import typedqax as tq
 from typedqax._dispatch import Tables
 from typedqax._run import Run
+from typedqax._scope import Scope
 from typedqax._transform import apply
 from typedqax.arrays import LORA, LoraMatrix
 
@@ -132,7 +133,7 @@ def named() -> dict[str, float]:
     tables = Tables.of(LORA)
 
     def with_names(params: Any, x: Any) -> Any:
-        return apply(model, (params, x), {}, tables, named=True)
+        return apply(model, (params, x), {}, tables, Scope(tables))
 
     def without_names(params: Any, x: Any) -> Any:
         return apply(model, (params, x), {}, tables)
