@@ -146,6 +146,20 @@ def _scan(f: Any, *args: Any) -> Any:
     return jax.lax.scan(lambda _, a: (None, f(*a)), None, stacked)[1]
 
 
+def _hvp(f: Any, *args: Any) -> Any:
+    """A derivative of a derivative, in forward mode."""
+    push = jax.jit(functools.partial(_jvp, functools.partial(_grad, f)))
+    return push(*args)
+
+
+def _vmap_grad(f: Any, *args: Any) -> Any:
+    return _vmap(functools.partial(_grad, f), *args)
+
+
+def _scan_grad(f: Any, *args: Any) -> Any:
+    return _scan(functools.partial(_grad, jax.checkpoint(f)), *args)
+
+
 OUTSIDE: dict[str, Callable[..., Any]] = {
     "plain": _plain,
     "jit": _jit,
@@ -157,13 +171,16 @@ OUTSIDE: dict[str, Callable[..., Any]] = {
     "vmap_dense": _vmap_last,
     "vmap": _vmap,
     "scan": _scan,
+    "hvp": _hvp,
+    "vmap_grad": _vmap_grad,
+    "scan_grad": _scan_grad,
 }
-REVERSE = {"grad", "jit_grad", "remat_grad"}
+REVERSE = {"grad", "jit_grad", "remat_grad", "hvp", "vmap_grad", "scan_grad"}
 DERIVATIVES = REVERSE | {"jvp", "linearize"}
-BATCHED = {"vmap", "scan"}
+BATCHED = {"vmap", "scan", "vmap_grad", "scan_grad"}
 REFUSING = (
     dict.fromkeys(REVERSE, NOT_REVERSIBLE)
-    | {"linearize": NOT_LINEARIZED}
+    | {"linearize": NOT_LINEARIZED, "vmap_grad": NOT_REVERSIBLE | NOT_BATCHED}
     | dict.fromkeys(("vmap", "vmap_dense"), NOT_BATCHED)
 )
 """The operations that JAX refuses under a transformation.
