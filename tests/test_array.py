@@ -628,6 +628,25 @@ def test_a_lax_function_outside_says_pass_it_as_an_argument(f: Callable[..., Any
         )
 
 
+def test_a_lax_function_in_a_handler_says_what_works_there() -> None:
+    value, _ = CASES["lora"].both()
+
+    def negated(w: LoraMatrix, /) -> jax.Array:
+        return lax.neg(w)
+
+    table = tq.HandlerTable("negated", ops.sin.to(negated))
+    with pytest.raises(tq.TypedQaxError) as caught:
+        tq.use_implicit_args(jnp.sin, handlers=table)(value)
+    line = negated.__code__.co_firstlineno
+    assert str(caught.value) == (
+        f"LoraMatrix f32[3,4](w=f32[3,4], a=f32[3,2], b=f32[4,2], alpha=0.5) reached a JAX "
+        f"primitive in the handler negated ({__file__}:{line}), where it is the "
+        f"implicit array itself. There its fields, its operators and methods (x @ w, w.sum(), "
+        f"...), typedqax.materialize(w), the primitives in typedqax.ops (ops.neg.bind(w)) and "
+        f"functions under use_implicit_args work."
+    )
+
+
 RAW: dict[str, Callable[[Any], Any]] = {
     "jnp.add": lambda w: jnp.add(w, w),
     "jnp.sum": jnp.sum,

@@ -18,6 +18,7 @@ from typing_extensions import TypeIs, dataclass_transform
 
 from typedqax import _jax
 from typedqax._aval import aval_of, batch_shape, given_dtype
+from typedqax._call import running_handler
 from typedqax._collecting import refuse
 from typedqax._construction import (
     DtypeProperty,
@@ -397,6 +398,15 @@ def _canonicalize(value: Any) -> Any:
     one = one_array(value)
     if one is not None:
         return one
+    frame = running_handler()
+    if frame is not None:
+        handler = frame.entry.handler
+        raise TypedQaxError(
+            f"{shown(value)} reached a JAX primitive in the handler {handler.name} "
+            f"({handler.place}), where it is the implicit array itself. There its fields, its "
+            f"operators and methods (x @ w, w.sum(), ...), typedqax.materialize(w), the primitives "
+            f"in typedqax.ops (ops.neg.bind(w)) and functions under use_implicit_args work."
+        )
     raise TypedQaxError(
         f"{shown(value)} reached a JAX primitive outside use_implicit_args. Pass it as an "
         f"argument to a function wrapped in use_implicit_args; outside of one, its operators and "
