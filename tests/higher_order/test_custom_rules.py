@@ -212,6 +212,31 @@ def test_a_jvp_by_an_array_that_has_no_numbers_is_none_by_the_operand_of_a_rule(
     assert_agrees(f, jnp.float32(0.5), z, way="jit of grad of jit")
 
 
+@pytest.mark.parametrize("symbolic_zeros", [False, True])
+def test_no_dense_operand_is_kept_that_the_rule_does_not_keep(symbolic_zeros: bool) -> None:
+    @jax.custom_vjp
+    def f(x: Any, y: Any) -> Any:
+        return jnp.sin(x) + y
+
+    def forward(x: Any, y: Any) -> Any:
+        return f(*(each.value if symbolic_zeros else each for each in (x, y))), None
+
+    f.defvjp(forward, lambda _, ct: (ct, 2 * ct), symbolic_zeros=symbolic_zeros)
+
+    def many(x: Any, w: Any) -> Any:
+        def step(carry: Any, _: None) -> Any:
+            x, w = carry
+            return (f(x, jnp.cos(x)), w), None
+
+        return lax.scan(step, (x, w), None, length=5)[0][0]
+
+    def kept(g: Any) -> list[tuple[int, ...]]:
+        return sorted(leaf.shape for leaf in jax.tree.leaves(jax.vjp(jax.jit(g), X[0])[1]))
+
+    w = low_rank()
+    assert kept(lambda x: use(many)(x, w)) == kept(lambda x: many(x, dense(w)))
+
+
 def test_a_rule_that_gives_too_few_cotangents_is_named_as_jax_names_it() -> None:
     @jax.custom_vjp
     def f(x: Any, w: Any) -> Any:

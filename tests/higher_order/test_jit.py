@@ -44,6 +44,70 @@ def test_an_inlined_function_leaves_no_trace() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "apply",
+    [
+        lambda f: jax.jit(f)(X),
+        lambda f: jax.grad(f)(X),
+        lambda f: jax.jvp(f, (X,), (X,)),
+        lambda f: jax.linearize(f, X)[1](X),
+        lambda f: jax.vmap(f)(jnp.stack([X, X])),
+    ],
+    ids=["jit", "grad", "jvp", "linearize", "vmap"],
+)
+def test_an_inlined_function_is_rewritten_once_for_each_type_where_it_is_traced(apply: Any) -> None:
+    ran = list[tuple[int, ...]]()
+
+    def times(x: Array, w: Float[LowRank, "m n"], /, **params: Any) -> Array:
+        ran.append(x.shape)
+        return jnp.asarray((x @ w.a) @ w.b.T * w.scale)
+
+    table = tq.HandlerTable("times", ops.dot_general.to(times))
+    w, other = low_rank(), low_rank()
+
+    def loss(x: Any) -> Any:
+        f = tq.use_implicit_args(
+            lambda w, v: jnp.sum(x @ w + x @ w + x @ v) + jnp.sum(x[0] @ w), handlers=table
+        )
+        return f(w, other)
+
+    got = apply(loss)
+    assert ran == [(2, 3), (3,)]
+
+    def dense_loss(x: Any) -> Any:
+        product = x @ dense(w)
+        return jnp.sum(product + product + x @ dense(other)) + jnp.sum(product[0])
+
+    assert_same(got, apply(dense_loss))
+
+
+def test_each_call_of_an_inlined_function_is_said_where_it_is() -> None:
+    class Said(tq.ImplicitArray):
+        x: Any
+
+        def materialize(self) -> Array:
+            return jnp.asarray(self.x)
+
+    def f(p: Any) -> Any:
+        one = jnp.matmul(p, p)
+        return one + jnp.matmul(p, p)
+
+    with pytest.warns(tq.MaterializationWarning) as caught:
+        jax.jit(use(f))(Said(jnp.eye(3)))
+    said = [str(each.message).split(" at ")[1].split(";")[0] for each in caught]
+    line = f.__code__.co_firstlineno
+    assert said == [f"{__file__}:{line + 1}", f"{__file__}:{line + 2}"]
+
+
+@pytest.mark.parametrize("way", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_numbers_that_stand_in_an_inlined_function_come_out_as_arrays(way: Any) -> None:
+    constants = jax.jit(lambda _: (2.0, jnp.float32(3), 1, True), inline=True)
+    got, want = way(use(constants))(Plain(jnp.ones(3))), constants(jnp.ones(3))
+    for one, other in zip(got, want, strict=True):
+        assert isinstance(one, Array)
+        assert (jax.typeof(one), one.tolist()) == (jax.typeof(other), other.tolist())
+
+
 def test_donation_is_that_of_every_leaf() -> None:
     f = jax.jit(product, donate_argnums=1)
     assert only(f, "jit", X, low_rank()).params["donated_invars"] == (False, True, True)

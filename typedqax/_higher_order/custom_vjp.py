@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,11 +28,14 @@ class _Residuals:
     Attributes:
         slots: of the residuals that are not inputs.
         forwarded: per residual, the input it is; None where it is its own.
+        inputs: those that are kept beside them, since they are forwarded, or to pull a cotangent
+            back to their leaves.
         results: how many results the function has.
     """
 
     slots: Slots
     forwarded: tuple[int | None, ...]
+    inputs: tuple[int, ...]
     results: int
 
 
@@ -65,7 +69,9 @@ def custom_vjp(
     def leaf_out_trees() -> tuple[Any, Any, list[int | None]]:
         kept = residuals()
         forwarded: list[int | None] = [None] * sum(len(slot.avals) for slot in kept.slots)
-        forwarded += range(sum(len(slot.avals) for slot in slots))
+        first = [0, *itertools.accumulate(len(slot.avals) for slot in slots)]
+        for i in kept.inputs:
+            forwarded += range(first[i], first[i + 1])
         return (
             jax.tree.structure([0] * kept.results),
             jax.tree.structure([0] * len(forwarded)),
@@ -95,7 +101,7 @@ def _fwd_on_leaves(
     out_trees: Callable[[], tuple[Any, Any, list[int | None]]],
     *leaves_and_flags: Any,
 ) -> list[Any]:
-    """Residuals that are not inputs, then results; all inputs' leaves are kept beside them."""
+    """Residuals that are not inputs, then results; what is kept of the inputs JAX adds itself."""
     leaves, flags = leaves_and_flags[::2], leaves_and_flags[1::2]
     trace = entry.trace()
     pairs, start = [], 0
@@ -109,7 +115,8 @@ def _fwd_on_leaves(
     own = res_tree.num_leaves - sum(index is not None for index in forwarded)
     residuals = [trace.lower(residual) for residual in outputs[:own]]
     results = dense_results(trace, outputs[own:], entry.primitive)
-    store.store(_Residuals(slots_of(residuals), tuple(forwarded), len(results)))
+    inputs = [i for i, slot in enumerate(entry.slots) if slot.implicit or i in forwarded]
+    store.store(_Residuals(slots_of(residuals), tuple(forwarded), tuple(inputs), len(results)))
     return [*leaves_of(residuals), *results]
 
 
@@ -125,7 +132,8 @@ def _bwd_on_leaves(
     leaves, cotangents = leaves_and_cotangents[:split], leaves_and_cotangents[split:]
     own_count = sum(len(slot.avals) for slot in kept.slots)
     own = iter(rebuild(kept.slots, leaves[:own_count]))
-    inputs = rebuild(entry.slots, leaves[own_count:])
+    known = rebuild([entry.slots[i] for i in kept.inputs], leaves[own_count:])
+    inputs = dict(zip(kept.inputs, known, strict=True))
     trace = entry.trace()
     all_residuals = [
         trace.lift(next(own)) if i is None else trace.lift(inputs[i], entry.arguments[i])
@@ -135,15 +143,16 @@ def _bwd_on_leaves(
         raw = bwd(*all_residuals, *cotangents)
     given = dense_results(trace, raw, entry.primitive, COTANGENT_REASON, COTANGENT_REMEDY)
     flat: list[Any] = []
-    for value, cotangent in zip(inputs, given, strict=True):
-        flat += _pull_back(entry.run, value, cotangent)
+    for i, cotangent in enumerate(given):
+        if entry.slots[i].implicit:
+            flat += _pull_back(entry.run, inputs[i], cotangent)
+        else:
+            flat.append(cotangent)
     return flat
 
 
 def _pull_back(run: Run, value: Any, cotangent: Any) -> list[Any]:
     """The cotangents of the leaves of `value`, from that of the dense array."""
-    if not is_value(value):
-        return [cotangent]
     leaves, tree = jax.tree.flatten(value)
     if type(cotangent) in (Zero, SymbolicZero):
         return [Zero(jax.typeof(leaf).to_ct_aval()) for leaf in leaves]

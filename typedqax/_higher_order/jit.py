@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
 from typedqax import _jax
@@ -18,10 +20,15 @@ from typedqax._higher_order._rewrite import (
     rewrite,
     slots_of,
 )
+from typedqax._value import is_value
 
 
 def jit(call: Call) -> list[Any]:
-    """Apply a jitted function; one that JAX would inline is inlined here."""
+    """Apply a jitted function.
+
+    One that JAX would inline is inlined here where all runs at once. Where it is traced JAX does
+    it, so that a function that is called again is neither rewritten nor differentiated again.
+    """
     params = call.params
     jaxpr = params["jaxpr"]
     trace = call.trace
@@ -34,7 +41,8 @@ def jit(call: Call) -> list[Any]:
                 propagate_source_info=not is_jax_internal(jaxpr),
             )
         call.result_arguments = [trace.argument_of(result) for result in results]
-        return [trace.lower(result) for result in results]
+        with _jax.under(trace.parent):
+            return [_as_array(trace.lower(result)) for result in results]
     slots = slots_of(call.values)
     rewritten = rewrite(trace, jaxpr, slots, call.arguments)
     call.result_arguments = rewritten.arguments
@@ -49,6 +57,11 @@ def jit(call: Call) -> list[Any]:
     )
     results = _jax.bind_under(trace.parent, call.primitive, leaves_of(call.values), leaf_params)
     return rebuild(rewritten.slots, results)
+
+
+def _as_array(value: Any) -> Any:
+    """`value`; an array where the jaxpr gives a number that stands in it."""
+    return value if isinstance(value, jax.Array) or is_value(value) else jnp.asarray(value)
 
 
 def _per_leaf(items: Sequence[Any], slots: Slots, unspecified: Any) -> tuple[Any, ...]:
