@@ -50,7 +50,7 @@ def test_an_inlined_function_leaves_no_trace() -> None:
         lambda f: jax.jit(f)(X),
         lambda f: jax.grad(f)(X),
         lambda f: jax.jvp(f, (X,), (X,)),
-        lambda f: jax.linearize(f, X)[1](X),
+        lambda f: jax.linearize(f, X)[0],
         lambda f: jax.vmap(f)(jnp.stack([X, X])),
     ],
     ids=["jit", "grad", "jvp", "linearize", "vmap"],
@@ -66,7 +66,7 @@ def test_an_inlined_function_is_rewritten_once_for_each_type_where_it_is_traced(
     w, other = low_rank(), low_rank()
 
     def loss(x: Any) -> Any:
-        f = tq.use_implicit_args(
+        f: Any = tq.use_implicit_args(
             lambda w, v: jnp.sum(x @ w + x @ w + x @ v) + jnp.sum(x[0] @ w), handlers=table
         )
         return f(w, other)

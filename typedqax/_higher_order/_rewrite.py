@@ -230,16 +230,22 @@ class Rewritten:
     """A jaxpr over leaves.
 
     Attributes:
-        jaxpr: takes the leaves of all operands, gives the leaves of all results.
+        jaxpr: takes what was captured and the leaves of all operands, gives those of all results.
         slots: how the results are made of them.
         arguments: the operand that each result is, or was computed from, where that is known.
         events: what happened inside it; the arguments are its operands.
+        captured: what a handler in it closed over, if any of that is a tracer: operands in front.
     """
 
     jaxpr: ClosedJaxpr
     slots: Slots
     arguments: tuple[Argument | None, ...]
     events: tuple[Application | Materialization, ...]
+    captured: tuple[Any, ...] = ()
+
+    def operands(self, values: Sequence[Any]) -> list[Any]:
+        """What the jaxpr is to be given for these values."""
+        return [*self.captured, *leaves_of(values)]
 
     def within(
         self, trace: ImplicitTrace, arguments: Sequence[Argument | None], *, inside_jax: bool
@@ -304,6 +310,27 @@ def draft(
     else:
         return rewritten.within(trace, arguments, inside_jax=inside_jax)
     raise trace.run.refusal(event)
+
+
+def with_captures_of_all(functions: Sequence[Rewritten]) -> list[ClosedJaxpr]:
+    """Their jaxprs, each with what all of them captured as its first operands."""
+    if not any(function.captured for function in functions):
+        return [function.jaxpr for function in functions]
+    captured = [jax.typeof(each) for function in functions for each in function.captured]
+    taking_all, start = [], 0
+    for function in functions:
+        stop = start + len(function.captured)
+        jaxpr, own = function.jaxpr, slice(start, stop)
+
+        def of_all(*operands: Any, jaxpr: ClosedJaxpr = jaxpr, own: slice = own) -> list[Any]:
+            known, leaves = operands[: len(captured)], operands[len(captured) :]
+            return _jax.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *known[own], *leaves)
+
+        avals = [*captured, *jaxpr.in_avals[len(function.captured) :]]
+        traced = _jax.trace_to_jaxpr(of_all, avals, _jax.jaxpr_debug_info(jaxpr))
+        taking_all.append(_jax.close_jaxpr(traced.jaxpr, traced.consts))
+        start = stop
+    return taking_all
 
 
 def through(primitive: str, arguments: Sequence[Argument | None]) -> list[Argument | None]:
@@ -406,8 +433,11 @@ def _rewrite_uncached(
     closed = _jax.close_jaxpr(traced.jaxpr, traced.consts)
     rewritten = Rewritten(closed, out[-1], tuple(sources[-1]), tuple(run.events))
     run.settle()
-    if _jax.is_traced(traced.consts):
-        raise _ClosesOverTracersError(rewritten)
+    if _jax.is_traced(traced.consts):  # constants of a jaxpr are not differentiated, nor mapped
+        opened = _jax.close_jaxpr(_jax.hoist_consts(closed))
+        raise _ClosesOverTracersError(
+            replace(rewritten, jaxpr=opened, captured=tuple(traced.consts))
+        )
     return rewritten
 
 

@@ -16,6 +16,7 @@ from typedqax._higher_order._rewrite import (
     rebuild,
     rewrite,
     slots_of,
+    with_captures_of_all,
 )
 from typedqax._materialization import Materialization
 from typedqax._trace import densify
@@ -54,8 +55,8 @@ def cond(call: Call) -> list[Any]:
     joined = reduce(join, [branch.slots for branch in alone])
     conform = Conform.alike(joined, call.primitive.name, REASON, REMEDY)
     rewritten = [rewrite(call.trace, branch, slots, arguments, conform) for branch in branches]
-    params = dict(call.params, branches=tuple([branch.jaxpr for branch in rewritten]))
-    results = _jax.bind_under(
-        call.trace.parent, call.primitive, [index, *leaves_of(operands)], params
-    )
+    params = dict(call.params, branches=tuple(with_captures_of_all(rewritten)))
+    captured = [each for branch in rewritten for each in branch.captured]
+    leaves = [index, *captured, *leaves_of(operands)]
+    results = _jax.bind_under(call.trace.parent, call.primitive, leaves, params)
     return rebuild(joined, results)

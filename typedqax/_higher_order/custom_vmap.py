@@ -14,7 +14,6 @@ from typedqax._higher_order._rewrite import (
     Conform,
     Entrance,
     Slot,
-    leaves_of,
     rewrite,
     slots_of,
 )
@@ -39,30 +38,33 @@ def custom_vmap(call: Call) -> list[Any]:
     )
     rewritten = rewrite(trace, function, slots, call.arguments, dense)
     entry = Entrance.of(trace, name, slots, call.arguments)
-    leaves = leaves_of(call.values)
+    leaves = rewritten.operands(call.values)
     leaf_params = dict(
         params,
         call=rewritten.jaxpr,
-        rule=_RuleOnLeaves(params["rule"], params["in_tree"], entry),
+        rule=_RuleOnLeaves(params["rule"], params["in_tree"], entry, len(rewritten.captured)),
         in_tree=jax.tree.structure((0,) * len(leaves)),
     )
     return list(_jax.bind_under(trace.parent, call.primitive, leaves, leaf_params))
 
 
 class _RuleOnLeaves:
-    """The user's rule, for the leaves of its operands."""
+    """The user's rule, for the leaves of its operands, which come after what was captured."""
 
-    def __init__(self, rule: Callable[..., Any], in_tree: Any, entry: Entrance) -> None:
+    def __init__(
+        self, rule: Callable[..., Any], in_tree: Any, entry: Entrance, captured: int
+    ) -> None:
         self.rule = rule
         self.in_tree = in_tree
         self.entry = entry
+        self.captured = captured
         self.__name__ = getattr(rule, "__name__", "vmap rule")  # JAX tells it in its errors
 
     def __str__(self) -> str:
         return str(self.rule)
 
     def __call__(self, size: int, batched: Sequence[bool], *leaves: Any) -> tuple[Any, Any]:
-        entry, operands, flags, start = self.entry, list[Any](), list[bool](), 0
+        entry, operands, flags, start = self.entry, list[Any](), list[bool](), self.captured
         trace = entry.trace()
         for slot, argument in zip(entry.slots, entry.arguments, strict=True):
             stop = start + len(slot.avals)

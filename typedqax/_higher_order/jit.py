@@ -14,7 +14,6 @@ from typedqax._call import Call
 from typedqax._higher_order._rewrite import (
     Slots,
     is_jax_internal,
-    leaves_of,
     rebuild,
     repeat_per_leaf,
     rewrite,
@@ -46,16 +45,19 @@ def jit(call: Call) -> list[Any]:
     slots = slots_of(call.values)
     rewritten = rewrite(trace, jaxpr, slots, call.arguments)
     call.result_arguments = rewritten.arguments
+    captured = len(rewritten.captured)
     leaf_params = dict(
         params,
         jaxpr=rewritten.jaxpr,
-        donated_invars=repeat_per_leaf(params["donated_invars"], slots),
-        in_shardings=_per_leaf(params["in_shardings"], slots, _jax.UNSPECIFIED),
-        in_layouts=_per_leaf(params["in_layouts"], slots, None),
+        donated_invars=(False,) * captured + repeat_per_leaf(params["donated_invars"], slots),
+        in_shardings=(_jax.UNSPECIFIED,) * captured
+        + _per_leaf(params["in_shardings"], slots, _jax.UNSPECIFIED),
+        in_layouts=(None,) * captured + _per_leaf(params["in_layouts"], slots, None),
         out_shardings=_per_leaf(params["out_shardings"], rewritten.slots, _jax.UNSPECIFIED),
         out_layouts=_per_leaf(params["out_layouts"], rewritten.slots, None),
     )
-    results = _jax.bind_under(trace.parent, call.primitive, leaves_of(call.values), leaf_params)
+    operands = rewritten.operands(call.values)
+    results = _jax.bind_under(trace.parent, call.primitive, operands, leaf_params)
     return rebuild(rewritten.slots, results)
 
 

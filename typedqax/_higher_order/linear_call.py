@@ -101,6 +101,6 @@ def _opened(
     """`jaxpr` over leaves, whose first operands are `constants`; its results are dense."""
     dense = tuple([Slot.dense(aval) for aval in jaxpr.out_avals])
     conform = Conform.alike(dense, primitive, REASON, REMEDY)
-    rewritten = rewrite(trace, jaxpr, slots_of(constants) + slots, arguments, conform).jaxpr
-    hoisted = _jax.close_jaxpr(_jax.hoist_consts(rewritten))
-    return hoisted, [*rewritten.consts, *leaves_of(constants)]
+    rewritten = rewrite(trace, jaxpr, slots_of(constants) + slots, arguments, conform)
+    hoisted = _jax.close_jaxpr(_jax.hoist_consts(rewritten.jaxpr))
+    return hoisted, [*rewritten.jaxpr.consts, *rewritten.operands(constants)]

@@ -8,6 +8,7 @@ could say what becomes dense. So it is said, and refused, when it is staged: "in
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from typedqax import _jax
@@ -18,7 +19,6 @@ from typedqax._higher_order._rewrite import (
     Conform,
     Slot,
     conform_values,
-    leaves_of,
     rewrite,
     slots_of,
 )
@@ -45,19 +45,23 @@ def linear_solve(call: Call) -> list[Any]:
         conform = Conform.alike(tuple(vectors), name, REASON, REMEDY)
         values = conform_values(call.trace, values, arguments, conform)
     rewritten: list[ClosedJaxpr | None] = []
+    operands: list[list[Any]] = []
     for jaxpr, captured, origins in zip(jaxprs, consts, known, strict=True):
         if jaxpr is None:
             rewritten.append(None)
+            operands.append([])
             continue
         dense = Conform.alike(
             tuple([Slot.dense(aval) for aval in jaxpr.out_avals]), name, REASON, REMEDY
         )
         slots = (*slots_of(captured), *vectors)
-        rewritten.append(rewrite(call.trace, jaxpr, slots, origins, dense).jaxpr)
+        function = rewrite(call.trace, jaxpr, slots, origins, dense)
+        rewritten.append(function.jaxpr)
+        operands.append(function.operands(captured))
     params = dict(
         call.params,
-        const_lengths=type(lengths)(*[len(leaves_of(captured)) for captured in consts]),
+        const_lengths=type(lengths)(*map(len, operands)),
         jaxprs=type(jaxprs)(*rewritten),
     )
-    leaves = [*[leaf for captured in consts for leaf in leaves_of(captured)], *values]
+    leaves = [*itertools.chain(*operands), *values]
     return list(_jax.bind_under(call.trace.parent, call.primitive, leaves, params))

@@ -10,7 +10,7 @@ import jax
 from typedqax import _jax
 from typedqax._aval import aval_of
 from typedqax._call import Call
-from typedqax._higher_order._rewrite import draft, leaves_of, rebuild, slots_of
+from typedqax._higher_order._rewrite import draft, rebuild, slots_of
 from typedqax._jax import ClosedJaxpr, Jaxpr
 from typedqax._value import is_value
 
@@ -37,7 +37,7 @@ def other(call: Call) -> list[Any] | None:
     if given is None or not _same_types(given, closed.out_avals):
         return None
     rewritten = draft(call.trace, closed, slots_of(call.values), call.arguments)
-    leaves = leaves_of(call.values)
+    leaves = rewritten.operands(call.values)
     new: Any = rewritten.jaxpr
     if isinstance(jaxpr, Jaxpr):
         leaves = [*rewritten.jaxpr.consts, *leaves]

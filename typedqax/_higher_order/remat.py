@@ -6,7 +6,7 @@ from typing import Any
 
 from typedqax import _jax
 from typedqax._call import Call
-from typedqax._higher_order._rewrite import leaves_of, rebuild, rewrite, slots_of
+from typedqax._higher_order._rewrite import rebuild, rewrite, slots_of
 
 
 def remat(call: Call) -> list[Any]:
@@ -20,7 +20,9 @@ def remat(call: Call) -> list[Any]:
     cse = params["prevent_cse"]
     if not isinstance(cse, bool):
         per_leaf = [flag for flag, slot in zip(cse, slots, strict=True) for _ in slot.avals]
-        params["prevent_cse"] = (*[False] * len(consts), *per_leaf)
+        first = len(consts) + len(rewritten.captured)
+        params["prevent_cse"] = (*[False] * first, *per_leaf)
     with _jax.under(call.trace.parent):
-        results = _jax.bind(call.primitive, [*consts, *leaves_of(call.values)], params)
+        operands = [*consts, *rewritten.operands(call.values)]
+        results = _jax.bind(call.primitive, operands, params)
     return rebuild(rewritten.slots, results)

@@ -16,7 +16,6 @@ from typedqax._higher_order._rewrite import (
     Slot,
     Slots,
     draft,
-    leaves_of,
     rebuild,
     rewrite,
     slots_of,
@@ -38,7 +37,7 @@ def remat_opt(call: Call) -> list[Any]:
         params,
         fwd_jaxpr=rewritten.jaxpr,
         num_res=sum(len(slot.avals) for slot in kept),
-        num_consts=sum(len(slot.avals) for slot in consts),
+        num_consts=len(rewritten.captured) + sum(len(slot.avals) for slot in consts),
         fun_jaxpr_thunk=_function_over_leaves(
             call.trace,
             params["fun_jaxpr_thunk"],
@@ -48,7 +47,7 @@ def remat_opt(call: Call) -> list[Any]:
         ),
     )
     with _jax.under(call.trace.parent):
-        leaves = _jax.bind(call.primitive, leaves_of(call.values), leaf_params)
+        leaves = _jax.bind(call.primitive, rewritten.operands(call.values), leaf_params)
     return rebuild(kept + results, leaves)
 
 
@@ -73,7 +72,7 @@ def _function_over_leaves(
         all_slots = (*slots_of(captured), *slots)
         all_arguments = [*[trace.argument_of(const) for const in consts], *arguments]
         rewritten = rewrite(trace, hoisted, all_slots, all_arguments, conform)
-        leaves = jax.tree.leaves(captured)
+        leaves = [*rewritten.captured, *jax.tree.leaves(captured)]
         opened = _jax.with_leading_consts(rewritten.jaxpr.jaxpr, len(leaves))
         return opened, [*rewritten.jaxpr.consts, *leaves]
 

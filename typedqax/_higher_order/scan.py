@@ -61,12 +61,12 @@ def scan(call: Call) -> list[Any]:
     new_body = rewrite(trace, body, const_slots + carry + x_slots, known, conform)
     with _jax.under(trace.parent):
         initial = conform_values(trace, initial, of_carry, Conform(carry, name, reasons, REMEDY))
-    return _bind(call, new_body.jaxpr, consts, initial, xs, slices, carry + y_slots)
+    return _bind(call, new_body, consts, initial, xs, slices, carry + y_slots)
 
 
 def _bind(
     call: Call,
-    body: _jax.ClosedJaxpr,
+    rewritten: Rewritten,
     consts: list[Any],
     initial: list[Any],
     xs: list[Any],
@@ -77,7 +77,8 @@ def _bind(
     x_leaves, cut = leaves_of(xs), [flag for each in slices for flag in each.cut]
     shared = [leaf for leaf, sliced in zip(x_leaves, cut, strict=True) if not sliced]
     scanned = [leaf for leaf, sliced in zip(x_leaves, cut, strict=True) if sliced]
-    const_leaves, carry_leaves = leaves_of(consts), leaves_of(initial)
+    body, const_leaves = rewritten.jaxpr, rewritten.operands(consts)
+    carry_leaves = leaves_of(initial)
     if shared:
         first = len(const_leaves) + len(carry_leaves)
         places = range(first, first + len(cut))

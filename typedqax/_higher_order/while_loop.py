@@ -43,14 +43,15 @@ def while_loop(call: Call) -> list[Any]:
     new_body = rewrite(trace, body, body_slots + carry, body_known, conform)
     predicate = _dense_predicate(test, name)
     new_test = rewrite(trace, test, cond_slots + carry, [*cond_known, *inside], predicate)
+    test_consts, loop_consts = new_test.operands(cond_consts), new_body.operands(body_consts)
     leaf_params = dict(
         params,
-        cond_nconsts=sum(len(slot.avals) for slot in cond_slots),
-        body_nconsts=sum(len(slot.avals) for slot in body_slots),
+        cond_nconsts=len(test_consts),
+        body_nconsts=len(loop_consts),
         cond_jaxpr=_jax.with_blank_names(new_test.jaxpr),
         body_jaxpr=new_body.jaxpr,
     )
-    leaves = leaves_of([*cond_consts, *body_consts, *initial])
+    leaves = [*test_consts, *loop_consts, *leaves_of(initial)]
     results = _jax.bind_under(call.trace.parent, call.primitive, leaves, leaf_params)
     return rebuild(carry, results)
 

@@ -1,0 +1,127 @@
+"""Handlers that close over tracers: what they captured is an operand of what is rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import Array, lax
+from jax.custom_batching import sequential_vmap
+
+import typedqax as tq
+from tests.agreement import X, assert_same
+from tests.implicit_kinds import Plain
+from typedqax import ops
+
+pytestmark = pytest.mark.without_leak_checks
+
+Cosine = Callable[[Any], Any]
+
+
+def with_jvp(w: Any, cos: Cosine) -> Any:
+    f = jax.custom_jvp(lambda w: cos(w))
+    f.defjvp(lambda primals, tangents: (cos(primals[0]), 2 * tangents[0]))
+    return f(w)
+
+
+def scanned(w: Any, cos: Cosine) -> Any:
+    def step(carry: Any, _: None) -> Any:
+        return carry + jnp.sum(cos(w)), cos(w)
+
+    return lax.scan(step, jnp.float32(0), None, length=2)
+
+
+def looped(w: Any, cos: Cosine) -> Any:
+    """The handler runs in the condition too."""
+
+    def go_on(state: Any) -> Any:
+        return (state[0] < 3) & (jnp.sum(cos(w)) < 1e6)
+
+    def step(state: Any) -> Any:
+        return state[0] + 1, state[1] + cos(w)
+
+    return lax.while_loop(go_on, step, (0, jnp.zeros((2, 3))))[1]
+
+
+def solved(w: Any, cos: Cosine) -> Any:
+    def times(x: Any) -> Any:
+        return x * (2.0 + cos(w)[0] ** 2)
+
+    def divide(f: Any, b: Any) -> Any:
+        return b / f(jnp.ones(3))
+
+    return lax.custom_linear_solve(times, jnp.ones(3), divide, divide)
+
+
+PROGRAMS: dict[str, Callable[[Any, Cosine], Any]] = {
+    "jit": lambda w, cos: jax.jit(lambda w: cos(w) * 2)(w),
+    "jit, inlined": lambda w, cos: jax.jit(lambda w: cos(w) * 2, inline=True)(w),
+    "jit in jit": lambda w, cos: jax.jit(lambda w: jax.jit(lambda w: cos(w))(w) + 1)(w),
+    "cond": lambda w, cos: lax.cond(
+        jnp.sum(w) > 0, lambda w: cos(w), lambda w: 2 * cos(w) + cos(w), w
+    ),
+    "switch": lambda w, cos: lax.switch(
+        jnp.int32(1), [lambda w: w * 1, lambda w: cos(w), lambda w: -cos(w)], w
+    ),
+    "scan": scanned,
+    "while": looped,
+    "fori": lambda w, cos: lax.fori_loop(0, 2, lambda _, c: c + cos(w), jnp.zeros((2, 3))),
+    "checkpoint": lambda w, cos: jax.checkpoint(lambda w: jnp.sin(cos(w)))(w),
+    "jit in checkpoint": lambda w, cos: jax.checkpoint(lambda w: jax.jit(lambda w: cos(w))(w) ** 2)(
+        w
+    ),
+    "jit in scan": lambda w, cos: lax.scan(
+        lambda c, _: (c, jax.jit(lambda w: cos(w))(w)), 0, None, length=2
+    )[1],
+    "custom_jvp": with_jvp,
+    "custom_vmap": lambda w, cos: sequential_vmap(lambda w: cos(w))(w),
+    "linear_solve": solved,
+    "linear_call": lambda w, cos: jax.custom_derivatives.linear_call(
+        lambda w, x: x * cos(w), lambda w, ct: ct * cos(w), w, jnp.ones((2, 3))
+    ),
+    "vmap": lambda w, cos: jax.vmap(lambda row: cos(row))(w),
+    "grad": lambda w, cos: jax.grad(lambda t: jnp.sum(jax.jit(lambda w: cos(w))(w) * t))(2.0),
+}
+
+
+def gradient(f: Any) -> Any:
+    return jax.grad(lambda s: sum(jnp.sum(leaf) for leaf in jax.tree.leaves(f(s))))(1.5)
+
+
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "jit": lambda f: jax.jit(f)(1.5),
+    "jvp": lambda f: jax.jvp(f, (1.5,), (1.0,)),
+    "grad": gradient,
+    "jit of grad": lambda f: jax.jit(lambda: gradient(f))(),
+    "grad of jit": lambda f: gradient(jax.jit(f)),
+    "vmap": lambda f: jax.vmap(f)(jnp.array([1.5, -0.5])),
+}
+
+REVERSE = {"grad", "jit of grad", "grad of jit"}
+REFUSED = {
+    "while": REVERSE,
+    "custom_jvp": REVERSE | {"jvp"},
+    "custom_vmap": REVERSE | {"vmap"},
+    "linear_call": REVERSE | {"jvp", "vmap"},
+}
+"""What JAX does not do of dense arrays either."""
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [(name, way) for name in PROGRAMS for way in WAYS if way not in REFUSED.get(name, ())],
+)
+def test_what_a_handler_closes_over_is_differentiated_and_mapped(name: str, way: str) -> None:
+    program, transform = PROGRAMS[name], WAYS[way]
+
+    def implicit(s: Any) -> Any:
+        def cosine(w: Plain, /) -> Array:
+            return jnp.asarray(jnp.cos(w.x) * s)
+
+        table = tq.HandlerTable("cosine", ops.cos.to(cosine))
+        return tq.use_implicit_args(lambda w: program(w, jnp.cos), handlers=table)(Plain(X))
+
+    assert_same(transform(implicit), transform(lambda s: program(X, lambda w: jnp.cos(w) * s)))
