@@ -866,6 +866,28 @@ def asked_by_operator() -> bool:
     return frame is not None and frame.f_code.co_filename == _OPERATORS
 
 
+def holds_backward_rule(params: Params) -> bool:
+    """Whether an inner function in these params has a vjp rule of its own in it.
+
+    JAX runs the backward one when whoever called the inner function is over.
+    """
+    functions = (params["jaxpr"],) if "jaxpr" in params else params.get("branches", ())
+    return any(
+        isinstance(function, (Jaxpr, ClosedJaxpr)) and bool(_has_backward_rule(function))
+        for function in functions
+    )
+
+
+def _has_backward_rule_uncached(jaxpr: Jaxpr | ClosedJaxpr) -> bool:
+    return any(
+        eqn.primitive.name == "custom_vjp_call" or holds_backward_rule(eqn.params)
+        for eqn in jaxpr.eqns
+    )
+
+
+_has_backward_rule = weakref_lru_cache(_has_backward_rule_uncached)
+
+
 def is_traced(values: Iterable[Any]) -> bool:
     """Whether any of `values` is a tracer."""
     return any(isinstance(value, Tracer) for value in values)

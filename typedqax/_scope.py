@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import jax
@@ -304,13 +305,25 @@ def _can_be_stacked(value: ImplicitValue) -> bool:
 
 
 def _is_complete(value: ImplicitValue) -> bool:
-    """Whether all fields hold arrays; axes, masks, specs and None stand in their place at times."""
-    fields = [field for _, field in child_values(value)] or [value.__dict__.get(EXTENT)]
-    return all(_is_complete(field) if is_value(field) else _holds_arrays(field) for field in fields)
+    """Whether all fields hold arrays; axes, masks, specs and None stand in their place at times.
 
-
-def _holds_arrays(field: Any) -> bool:
-    leaves = jax.tree.leaves(field, is_leaf=lambda leaf: leaf is None)
+    A number of Python's may be either: beside an array it is one.
+    """
+    leaves = list(_field_leaves(value))
+    arrays = [leaf for leaf in leaves if _is_array(leaf)]
     return all(
-        is_array_like(leaf) and not isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves
-    )
+        _is_array(leaf) or (bool(arrays) and isinstance(leaf, numbers.Number)) for leaf in leaves
+    ) or (bool(leaves) and all(isinstance(leaf, (float, complex)) for leaf in leaves))
+
+
+def _field_leaves(value: ImplicitValue) -> Iterator[Any]:
+    fields = [field for _, field in child_values(value)] or [value.__dict__.get(EXTENT)]
+    for leaf in jax.tree.leaves(fields, is_leaf=lambda leaf: leaf is None or is_value(leaf)):
+        if is_value(leaf):
+            yield from _field_leaves(leaf)
+        else:
+            yield leaf
+
+
+def _is_array(leaf: Any) -> bool:
+    return is_array_like(leaf) and not isinstance(leaf, jax.ShapeDtypeStruct)

@@ -231,14 +231,35 @@ class ImplicitTrace(_jax.Trace):
     ) -> Any:
         root = self.run.root
         for operand in operands:
+            if type(operand) is ImplicitTracer and operand._trace.run.root is not root:
+                operands = list(map(self._adopted, operands))
+                break
+        for operand in operands:
             if type(operand) is ImplicitTracer and operand._trace.run.root is root:
                 break
         else:
-            return _jax.bind_under(self.parent, primitive, operands, params)
+            if _jax.is_eager(self.parent) or not _jax.holds_backward_rule(params):
+                return _jax.bind_under(self.parent, primitive, operands, params)
         values = [self.lower(operand) for operand in operands]
         arguments = [self.argument_of(operand) for operand in operands]
         results = self.run.rules.primitive(self, primitive, values, params, arguments)
         return results if primitive.multiple_results else results[0]
+
+    def _adopted(self, operand: Any) -> Any:
+        """`operand`; a tracer of this trace for one of a function that is over.
+
+        A backward rule that closes over an implicit argument brings it: that of an inner function
+        belongs to another run, which rewrote it.
+        """
+        if type(operand) is not ImplicitTracer:
+            return operand
+        root = operand._trace.run.root
+        trace: Any = self
+        while trace is not None:
+            if type(trace) is ImplicitTrace and trace.run.root is root:
+                return operand
+            trace = getattr(trace, "parent_trace", None)
+        return ImplicitTracer(self, operand._stands_for, operand._argument)
 
     def here(self) -> ImplicitTrace:
         """This trace, with the handlers that decide where a primitive is being applied.
