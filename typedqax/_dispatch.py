@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 from typedqax._candidates import bits
 from typedqax._errors import AmbiguityError
@@ -85,15 +85,20 @@ class Tables:
     Attributes:
         extra: a table ahead of the installed ones, or None.
         isolated: whether the installed ones are left out.
+        rewritten: functions that were rewritten with these handlers, by what they were. It is kept
+            here, and not beside other caches, so that it goes with the table.
     """
 
-    __slots__ = ("__weakref__", "_resolvers", "_watch", "extra", "isolated")
+    __slots__ = ("__weakref__", "_resolvers", "_watch", "extra", "isolated", "rewritten")
 
     def __init__(self, extra: HandlerTable | None, isolated: bool) -> None:
         self.extra = extra
         self.isolated = isolated
         self._resolvers: dict[str, _Resolver] = {}
         self._watch: weakref.ref[Installed] | None = None
+        self.rewritten: weakref.WeakKeyDictionary[Any, dict[Hashable, Any]] = (
+            weakref.WeakKeyDictionary()
+        )
 
     @classmethod
     def of(cls, extra: HandlerTable | None = None, *, isolated: bool = False) -> Tables:

@@ -13,7 +13,7 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -168,15 +168,34 @@ def raised_at(error: BaseException) -> Frame | None:
 # --- traces --------------------------------------------------------------------------------------
 
 
+def trace_context() -> Hashable:
+    """All of JAX's configuration that decides what a function is traced to."""
+    context: Hashable = _config.trace_context()
+    return context
+
+
 def current_trace() -> Trace:
     """The trace that primitives are bound to now."""
     trace: Trace = _core.trace_ctx.trace
     return trace
 
 
+def around(trace: Trace) -> Iterator[Trace]:
+    """The trace itself, and those that it is inside of, the innermost first."""
+    each: Any = trace
+    while each is not None:
+        yield each
+        each = getattr(each, "parent_trace", None)
+
+
 def is_eager(trace: Trace) -> bool:
     """Whether what is bound to this trace runs at once."""
     return isinstance(trace, _core.EvalTrace)
+
+
+def is_staged(trace: Trace) -> bool:
+    """Whether what is bound to this trace is written to a jaxpr, derivatives taken first or not."""
+    return any(isinstance(each, _partial_eval.DynamicJaxprTrace) for each in around(trace))
 
 
 def under(trace: Trace) -> AbstractContextManager[None]:
@@ -558,6 +577,12 @@ def trace_to_jaxpr(
     return TracedJaxpr(jaxpr, list(consts))
 
 
+def jaxprs_in(params: Params) -> Iterator[Jaxpr]:
+    """The jaxprs among these params, closed ones opened."""
+    found: Iterator[Jaxpr] = _core.jaxprs_in_params(params)
+    return found
+
+
 def close_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any] = ()) -> ClosedJaxpr:
     """`jaxpr` with its constants; without any, the same object each time."""
     if not consts:
@@ -864,28 +889,6 @@ def asked_by_operator() -> bool:
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename == _OPERATORS
-
-
-def holds_backward_rule(params: Params) -> bool:
-    """Whether an inner function in these params has a vjp rule of its own in it.
-
-    JAX runs the backward one when whoever called the inner function is over.
-    """
-    functions = (params["jaxpr"],) if "jaxpr" in params else params.get("branches", ())
-    return any(
-        isinstance(function, (Jaxpr, ClosedJaxpr)) and bool(_has_backward_rule(function))
-        for function in functions
-    )
-
-
-def _has_backward_rule_uncached(jaxpr: Jaxpr | ClosedJaxpr) -> bool:
-    return any(
-        eqn.primitive.name == "custom_vjp_call" or holds_backward_rule(eqn.params)
-        for eqn in jaxpr.eqns
-    )
-
-
-_has_backward_rule = weakref_lru_cache(_has_backward_rule_uncached)
 
 
 def is_traced(values: Iterable[Any]) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 from typedqax import _jax
 from typedqax._dispatch import Tables
 from typedqax._errors import MaterializationError
+from typedqax._jax import Params, Primitive
 from typedqax._materialization import (
     InnerRefusal,
     Materialization,
@@ -27,7 +28,7 @@ from typedqax._value import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Rules:
     """What the trace does with what is applied in it.
 
@@ -40,8 +41,10 @@ class Rules:
         custom_jvp: `Trace.process_custom_jvp_call`.
         custom_vjp: `Trace.process_custom_vjp_call`.
         shard_map: `Trace.process_shard_map`.
-        resumed: what is around a function of the user's that JAX calls itself, maybe when that
-            which passed it to JAX is over; it is told the handlers that decide.
+        holds_backward_rule: whether a primitive with these params calls a function that has a vjp
+            rule in it, which JAX runs later.
+        around_resumed: what is around a function of the user's that JAX calls itself, maybe when
+            that which passed it to JAX is over; it is told the handlers that decide.
     """
 
     primitive: Callable[..., list[Any]]
@@ -51,7 +54,8 @@ class Rules:
     custom_jvp: Callable[..., list[Any]]
     custom_vjp: Callable[..., list[Any]]
     shard_map: Callable[..., list[Any]]
-    resumed: Callable[[Tables], AbstractContextManager[object]] = nullcontext
+    holds_backward_rule: Callable[[Primitive, Params], bool]
+    around_resumed: Callable[[Tables], AbstractContextManager[object]]
 
 
 @dataclass(slots=True, eq=False)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-import numbers
+import itertools
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import jax
 
-from typedqax import _higher_order, _jax
+from typedqax import _jax
 from typedqax._aval import is_array_like, look
 from typedqax._call import argument_in_handlers, bodies_running, running_handler
 from typedqax._dispatch import Tables
 from typedqax._fields import field_layouts
+from typedqax._higher_order import rules
 from typedqax._materialization import Materialization
 from typedqax._run import Run
 from typedqax._trace import (
@@ -24,6 +24,7 @@ from typedqax._trace import (
     densify,
     enclosing_trace,
     lower,
+    runs_at_once,
 )
 from typedqax._value import EXTENT, ImplicitValue, child_values, is_value, one_leaf_asked
 
@@ -31,10 +32,11 @@ from typedqax._value import EXTENT, ImplicitValue, child_values, is_value, one_l
 class Scope:
     """A function under the transform, from its call until it returns.
 
-    With an implicit argument its trace is entered at once, and where the function is staged or
-    differentiated. Otherwise what it does runs at once, and every hop is felt: it runs as it is
-    until it needs one array of what it closes over or makes, when the trace is entered for the
-    rest of it. What it gives back is lowered.
+    With an implicit argument its trace is entered at once, and where the function is staged,
+    mapped or differentiated from outside. Otherwise what it does runs at once, and the trace would
+    add a third to the time of a primitive: it runs as it is until it needs one array of what it
+    closes over or makes, when the trace is entered for the rest of it. What it gives back is
+    lowered.
 
     Attributes:
         tables: the handlers that decide in it: its own, or those that decide where it is called.
@@ -78,7 +80,7 @@ class Scope:
 
     def enter_if_staged(self) -> None:
         """Enter the trace of this function, unless what it does runs at once."""
-        if not _jax.is_eager(self._base):
+        if not runs_at_once(self._base):
             self.enter()
 
     def leave(self) -> object:
@@ -94,8 +96,8 @@ class Scope:
         return result
 
 
-RULES: Final = dataclasses.replace(_higher_order.RULES, resumed=Scope)
-"""The rules of every family, in which the functions that JAX calls itself run in a scope too."""
+RULES: Final = rules(around_resumed=Scope)
+"""The rules of every family; the functions that JAX calls itself run in a scope, as any do."""
 
 
 class _Scopes(threading.local):
@@ -171,10 +173,7 @@ def _one_result(value: ImplicitValue, asked_by: str) -> jax.Array:
 
 def _depth(trace: Any) -> int:
     """How many traces are around this one."""
-    depth = 0
-    while trace is not None:
-        trace, depth = getattr(trace, "parent_trace", None), depth + 1
-    return depth
+    return sum(1 for _ in _jax.around(trace))
 
 
 def may_hide(leaves: Sequence[Any]) -> bool:
@@ -185,11 +184,8 @@ def may_hide(leaves: Sequence[Any]) -> bool:
     """
     if _running_scope() is None or enclosing_trace() is None:
         return False
-    inner: list[Any] = []
-    trace: Any = _jax.current_trace()
-    while trace is not None and type(trace) is not ImplicitTrace:
-        inner.append(trace)
-        trace = getattr(trace, "parent_trace", None)
+    outward = _jax.around(_jax.current_trace())
+    inner = list(itertools.takewhile(lambda trace: type(trace) is not ImplicitTrace, outward))
     return any(
         type(leaf) is ImplicitTracer or any(leaf._trace is each for each in inner)
         for leaf in leaves
@@ -242,18 +238,16 @@ def _reachable_trace(value: ImplicitValue) -> ImplicitTrace | None:
     The traces of derivatives and of vmap pass on what is not theirs. A value whose leaves may be
     tracers of those belongs into them, and not outside.
     """
-    current: Any = _jax.current_trace()
-    trace: Any = current
-    while isinstance(trace, _jax.PASSING_TRACES):
-        trace = getattr(trace, "parent_trace", None)
+    current = _jax.current_trace()
+    outward = _jax.around(current)
+    trace = next((each for each in outward if not isinstance(each, _jax.PASSING_TRACES)), None)
     if type(trace) is not ImplicitTrace:
         return None
     if trace is not current:
         for leaf in jax.tree.leaves(value):
             if isinstance(leaf, _jax.Tracer) and type(leaf) is not ImplicitTracer:
                 return None
-    found: ImplicitTrace = trace
-    return found
+    return trace
 
 
 def densify_for(value: Any, asked_by: str, remedy: str = "") -> jax.Array:
@@ -282,11 +276,9 @@ def densify_for(value: Any, asked_by: str, remedy: str = "") -> jax.Array:
 
 def lower_all(value: Any) -> Any:
     """`value` with the values behind the tracers of all transforms that are around this place."""
-    trace: Any = enclosing_trace()
-    while trace is not None:
+    for trace in _jax.around(_jax.current_trace()):
         if type(trace) is ImplicitTrace:
             value = lower(value, trace.run)
-        trace = getattr(trace, "parent_trace", None)
     return value
 
 
@@ -307,13 +299,16 @@ def _can_be_stacked(value: ImplicitValue) -> bool:
 def _is_complete(value: ImplicitValue) -> bool:
     """Whether all fields hold arrays; axes, masks, specs and None stand in their place at times.
 
-    A number of Python's may be either: beside an array it is one.
+    So do numbers of Python's, where there are no others: they may be axes or masks. Beside an
+    array they are numbers of the array, and one with a fraction always is.
     """
     leaves = list(_field_leaves(value))
-    arrays = [leaf for leaf in leaves if _is_array(leaf)]
-    return all(
-        _is_array(leaf) or (bool(arrays) and isinstance(leaf, numbers.Number)) for leaf in leaves
-    ) or (bool(leaves) and all(isinstance(leaf, (float, complex)) for leaf in leaves))
+    known = any(_is_array(leaf) or isinstance(leaf, (float, complex)) for leaf in leaves)
+    return all(_is_array(leaf) or (known and _is_number(leaf)) for leaf in leaves)
+
+
+def _is_number(leaf: Any) -> bool:
+    return isinstance(leaf, (int, float, complex)) and not isinstance(leaf, bool)
 
 
 def _field_leaves(value: ImplicitValue) -> Iterator[Any]:

@@ -162,9 +162,11 @@ Callers: TypeAlias = tuple[_jax.SourceInfo, ...]
 class ImplicitTrace(_jax.Trace):
     """Applies primitives to implicit arrays by their handlers; dense values pass it unwrapped."""
 
-    __slots__ = ("callers", "parent", "run", "tag")
+    __slots__ = ("callers", "parent", "resumed", "run", "tag")
 
-    def __init__(self, parent: Trace, run: Run, callers: Callers = ()) -> None:
+    def __init__(
+        self, parent: Trace, run: Run, callers: Callers = (), *, resumed: bool = False
+    ) -> None:
         _jax.Trace.__init__(self)
         # The base sets True: high-level primitives would then be expanded before the parent sees
         # them, and lose their custom rules.
@@ -173,6 +175,8 @@ class ImplicitTrace(_jax.Trace):
         self.run = run
         self.tag = _jax.TraceTag()
         self.callers = callers
+        # In it is a function of the user's that JAX calls itself, maybe when what made it is over.
+        self.resumed = resumed
 
     # JAX looks for `parent_trace` when it walks from a trace to the outermost one.
     @property
@@ -230,16 +234,20 @@ class ImplicitTrace(_jax.Trace):
         self, primitive: Primitive, operands: Sequence[Any], params: Params, /
     ) -> Any:
         root = self.run.root
+        own = foreign = False
         for operand in operands:
-            if type(operand) is ImplicitTracer and operand._trace.run.root is not root:
-                operands = list(map(self._adopted, operands))
-                break
-        for operand in operands:
-            if type(operand) is ImplicitTracer and operand._trace.run.root is root:
-                break
-        else:
-            if _jax.is_eager(self.parent) or not _jax.holds_backward_rule(params):
-                return _jax.bind_under(self.parent, primitive, operands, params)
+            if type(operand) is ImplicitTracer:
+                if operand._trace.run.root is root:
+                    own = True
+                else:
+                    foreign = True
+        if foreign and self.resumed:
+            operands = list(map(self._adopted, operands))
+            own = own or any(map(self.owns, operands))
+        if not own and (
+            not self.run.rules.holds_backward_rule(primitive, params) or runs_at_once(self.parent)
+        ):
+            return _jax.bind_under(self.parent, primitive, operands, params)
         values = [self.lower(operand) for operand in operands]
         arguments = [self.argument_of(operand) for operand in operands]
         results = self.run.rules.primitive(self, primitive, values, params, arguments)
@@ -254,12 +262,10 @@ class ImplicitTrace(_jax.Trace):
         if type(operand) is not ImplicitTracer:
             return operand
         root = operand._trace.run.root
-        trace: Any = self
-        while trace is not None:
+        for trace in _jax.around(self):
             if type(trace) is ImplicitTrace and trace.run.root is root:
                 return operand
-            trace = getattr(trace, "parent_trace", None)
-        return ImplicitTracer(self, operand._stands_for, operand._argument)
+        return ImplicitTracer(self, operand._stands_for)
 
     def here(self) -> ImplicitTrace:
         """This trace, with the handlers that decide where a primitive is being applied.
@@ -270,7 +276,8 @@ class ImplicitTrace(_jax.Trace):
         tables = carried_tables()
         if tables is None or tables == self.run.tables:
             return self
-        return ImplicitTrace(self.parent, self.run.with_tables(tables), self.callers)
+        run = self.run.with_tables(tables)
+        return ImplicitTrace(self.parent, run, self.callers, resumed=self.resumed)
 
     def process_call(
         self, primitive: Primitive, function: _jax.WrappedFun, operands: Any, params: Params, /
@@ -327,10 +334,15 @@ def carried_tables() -> Tables | None:
 
 def enclosing_trace() -> ImplicitTrace | None:
     """The innermost implicit trace that the current trace is, or is inside of."""
-    trace: Any = _jax.current_trace()
-    while trace is not None and type(trace) is not ImplicitTrace:
-        trace = getattr(trace, "parent_trace", None)
-    return trace
+    for trace in _jax.around(_jax.current_trace()):
+        if type(trace) is ImplicitTrace:
+            return trace
+    return None
+
+
+def runs_at_once(trace: Trace) -> bool:
+    """Whether what is bound to `trace` runs at once, with nothing but transforms of ours around."""
+    return all(type(each) is ImplicitTrace or _jax.is_eager(each) for each in _jax.around(trace))
 
 
 # --- values and tracers --------------------------------------------------------------------------

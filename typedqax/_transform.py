@@ -61,7 +61,7 @@ def use_implicit_args(
 
     Primitives that meet an implicit array run the most specific handler that takes it; without
     one the array is materialized, which is said (see `materialization`). With nothing implicit in
-    its arguments, `f` is called as it is.
+    its arguments nor in what it closes over, `f` does what it does without.
 
     Args:
         f: a function, method, callable object or partial; its arguments are any pytrees.

@@ -133,10 +133,12 @@ def named() -> dict[str, float]:
     tables = Tables.of(LORA)
 
     def with_names(params: Any, x: Any) -> Any:
-        return apply(model, (params, x), {}, tables, Scope(tables))
+        with Scope(tables) as scope:
+            return apply(model, (params, x), {}, tables, scope)
 
     def without_names(params: Any, x: Any) -> Any:
-        return apply(model, (params, x), {}, tables)
+        with Scope(tables):
+            return apply(model, (params, x), {}, tables)
 
     return compare(traced(without_names, PARAMS, X), traced(with_names, PARAMS, X))
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import pytest
 from jax import Array, lax
 from jax.custom_batching import sequential_vmap
+from jax.sharding import PartitionSpec
 
 import typedqax as tq
 from tests.agreement import X, assert_same
@@ -56,6 +57,27 @@ def solved(w: Any, cos: Cosine) -> Any:
     return lax.custom_linear_solve(times, jnp.ones(3), divide, divide)
 
 
+def with_vjp(w: Any, cos: Cosine) -> Any:
+    f = jax.custom_vjp(lambda w: cos(w))
+    f.defvjp(lambda w: (cos(w), w), lambda w, ct: (2 * ct * cos(w),))
+    return f(w)
+
+
+def forward_dropped(w: Any, cos: Cosine) -> Any:
+    """The forward pass of the rule may be taken back to the function (`optimize_remat`)."""
+    f = jax.custom_vjp(lambda x, w: x * cos(w))
+    f.defvjp(
+        lambda x, w: (x * cos(w), w), lambda w, ct: (2 * ct * cos(w), w * 0), optimize_remat=True
+    )
+    return jax.checkpoint(lambda x: f(x, w))(jnp.ones((2, 3)))
+
+
+def sharded(w: Any, cos: Cosine) -> Any:
+    mesh = jax.make_mesh((1,), ("i",))
+    whole = PartitionSpec()
+    return jax.shard_map(lambda w: cos(w), mesh=mesh, in_specs=(whole,), out_specs=whole)(w)
+
+
 PROGRAMS: dict[str, Callable[[Any, Cosine], Any]] = {
     "jit": lambda w, cos: jax.jit(lambda w: cos(w) * 2)(w),
     "jit, inlined": lambda w, cos: jax.jit(lambda w: cos(w) * 2, inline=True)(w),
@@ -77,6 +99,9 @@ PROGRAMS: dict[str, Callable[[Any, Cosine], Any]] = {
         lambda c, _: (c, jax.jit(lambda w: cos(w))(w)), 0, None, length=2
     )[1],
     "custom_jvp": with_jvp,
+    "custom_vjp": with_vjp,
+    "remat_opt": forward_dropped,
+    "shard_map": sharded,
     "custom_vmap": lambda w, cos: sequential_vmap(lambda w: cos(w))(w),
     "linear_solve": solved,
     "linear_call": lambda w, cos: jax.custom_derivatives.linear_call(
@@ -104,10 +129,27 @@ REVERSE = {"grad", "jit of grad", "grad of jit"}
 REFUSED = {
     "while": REVERSE,
     "custom_jvp": REVERSE | {"jvp"},
+    "custom_vjp": REVERSE | {"jvp"},
+    "remat_opt": REVERSE | {"jvp"},
     "custom_vmap": REVERSE | {"vmap"},
     "linear_call": REVERSE | {"jvp", "vmap"},
 }
 """What JAX does not do of dense arrays either."""
+
+
+def implicit(name: str) -> Callable[[Any], Any]:
+    def f(s: Any) -> Any:
+        def cosine(w: Plain, /) -> Array:
+            return jnp.asarray(jnp.cos(w.x) * s)
+
+        table = tq.HandlerTable("cosine", ops.cos.to(cosine))
+        return tq.use_implicit_args(lambda w: PROGRAMS[name](w, jnp.cos), handlers=table)(Plain(X))
+
+    return f
+
+
+def dense(name: str) -> Callable[[Any], Any]:
+    return lambda s: PROGRAMS[name](X, lambda w: jnp.cos(w) * s)
 
 
 @pytest.mark.parametrize(
@@ -115,13 +157,16 @@ REFUSED = {
     [(name, way) for name in PROGRAMS for way in WAYS if way not in REFUSED.get(name, ())],
 )
 def test_what_a_handler_closes_over_is_differentiated_and_mapped(name: str, way: str) -> None:
-    program, transform = PROGRAMS[name], WAYS[way]
+    assert_same(WAYS[way](implicit(name)), WAYS[way](dense(name)))
 
-    def implicit(s: Any) -> Any:
-        def cosine(w: Plain, /) -> Array:
-            return jnp.asarray(jnp.cos(w.x) * s)
 
-        table = tq.HandlerTable("cosine", ops.cos.to(cosine))
-        return tq.use_implicit_args(lambda w: program(w, jnp.cos), handlers=table)(Plain(X))
-
-    assert_same(transform(implicit), transform(lambda s: program(X, lambda w: jnp.cos(w) * s)))
+@pytest.mark.parametrize(
+    ("name", "way"), [(name, way) for name in REFUSED for way in sorted(REFUSED[name])]
+)
+def test_what_jax_does_not_do_of_dense_arrays_is_an_error(name: str, way: str) -> None:
+    errors = []
+    for program in (dense(name), implicit(name)):
+        with pytest.raises(Exception, match=".") as caught:
+            WAYS[way](program)
+        errors.append(caught.type)
+    assert errors[0] is errors[1] or errors[0] is AssertionError  # of JAX's own

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -44,22 +45,30 @@ def test_an_inlined_function_leaves_no_trace() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "apply",
-    [
-        lambda f: jax.jit(f)(X),
-        lambda f: jax.grad(f)(X),
-        lambda f: jax.jvp(f, (X,), (X,)),
-        lambda f: jax.linearize(f, X)[0],
-        lambda f: jax.vmap(f)(jnp.stack([X, X])),
-    ],
-    ids=["jit", "grad", "jvp", "linearize", "vmap"],
-)
-def test_an_inlined_function_is_rewritten_once_for_each_type_where_it_is_traced(apply: Any) -> None:
+STAGED: dict[str, Callable[[Any], Any]] = {
+    "jit": lambda f: jax.jit(f)(X),
+    "jit of grad": lambda f: jax.jit(jax.grad(f))(X),
+    "grad of jit": lambda f: jax.grad(jax.jit(f))(X),
+    "jit of jvp": lambda f: jax.jit(lambda x: jax.jvp(f, (x,), (x,)))(X),
+    "jit of vmap": lambda f: jax.jit(jax.vmap(f))(jnp.stack([X, X])),
+}
+AT_ONCE: dict[str, Callable[[Any], Any]] = {
+    "eager": lambda f: f(X),
+    "grad": lambda f: jax.grad(f)(X),
+    "vmap": lambda f: jax.vmap(f)(jnp.stack([X, X])),
+    "in another": lambda f: tq.use_implicit_args(lambda x, _: f(x))(X, Plain(X)),
+}
+
+
+@pytest.mark.parametrize("way", [*STAGED, *AT_ONCE])
+def test_an_inlined_function_is_rewritten_once_for_each_type_where_it_is_staged(way: str) -> None:
     ran = list[tuple[int, ...]]()
 
     def times(x: Array, w: Float[LowRank, "m n"], /, **params: Any) -> Array:
         ran.append(x.shape)
+        assert way in STAGED or float(w.scale) == 0.5, (
+            "its numbers are there, where all runs at once"
+        )
         return jnp.asarray((x @ w.a) @ w.b.T * w.scale)
 
     table = tq.HandlerTable("times", ops.dot_general.to(times))
@@ -71,14 +80,35 @@ def test_an_inlined_function_is_rewritten_once_for_each_type_where_it_is_traced(
         )
         return f(w, other)
 
-    got = apply(loss)
-    assert ran == [(2, 3), (3,)]
-
     def dense_loss(x: Any) -> Any:
         product = x @ dense(w)
         return jnp.sum(product + product + x @ dense(other)) + jnp.sum(product[0])
 
+    apply = {**STAGED, **AT_ONCE}[way]
+    got = apply(loss)
+    assert ran == ([(2, 3), (3,)] if way in STAGED else [(2, 3), (2, 3), (2, 3), (3,)])
     assert_same(got, apply(dense_loss))
+
+
+@pytest.mark.parametrize("way", ["eager", "jit", "grad"])
+def test_a_table_made_per_call_goes_with_what_its_handlers_close_over(way: str) -> None:
+    handlers = list[weakref.ref[Any]]()
+
+    def call() -> None:
+        held = jnp.ones((2, 3))
+
+        def cosine(w: Plain, /) -> Array:
+            return jnp.asarray(jnp.cos(w.x) * held)
+
+        handlers.append(weakref.ref(cosine))
+        f = use(lambda w: jnp.sum(jnp.cos(w)), tq.HandlerTable("cosine", ops.cos.to(cosine)))
+        transform: Any = {"eager": lambda f: f, "jit": jax.jit, "grad": jax.grad}[way]
+        transform(lambda x: f(Plain(x)))(X)
+
+    for _ in range(3):
+        call()
+    gc.collect()
+    assert [handler() for handler in handlers] == [None] * 3
 
 
 def test_each_call_of_an_inlined_function_is_said_where_it_is() -> None:

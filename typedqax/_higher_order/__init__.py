@@ -6,10 +6,13 @@ What it does with the few others that have a rule stands in `typedqax._leafwise`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
 
 from typedqax._call import Call, PrimitiveRule, apply_to_values
+from typedqax._dispatch import Tables
+from typedqax._higher_order._backward import holds_backward_rule
 from typedqax._higher_order.call import call
 from typedqax._higher_order.cond import cond
 from typedqax._higher_order.custom_jvp import custom_jvp
@@ -50,25 +53,28 @@ def _in_turn(*tables: Mapping[str, PrimitiveRule]) -> dict[str, PrimitiveRule]:
     return {name: rule_of([table[name] for table in tables if name in table]) for name in names}
 
 
-RULES: Final = Rules(
-    primitive=apply_to_values,
-    primitives={
-        **_in_turn(LEAFWISE, ON_BATCH_AXES, IN_ANOTHER_SHAPE),
-        "jit": jit,
-        "cond": cond,
-        "while": while_loop,
-        "scan": scan,
-        "remat2": remat,
-        "checkpoint": remat,
-        "custom_linear_solve": linear_solve,
-        "custom_vmap_call": custom_vmap,
-        "linear_call": linear_call,
-        "remat_opt": remat_opt,
-    },
-    other=other,
-    call=call,
-    custom_jvp=custom_jvp,
-    custom_vjp=custom_vjp,
-    shard_map=shard_map,
-)
-"""The rules of every family."""
+def rules(around_resumed: Callable[[Tables], AbstractContextManager[object]]) -> Rules:
+    """The rules of every family; what is to be around functions that JAX calls itself is given."""
+    return Rules(
+        primitive=apply_to_values,
+        primitives={
+            **_in_turn(LEAFWISE, ON_BATCH_AXES, IN_ANOTHER_SHAPE),
+            "jit": jit,
+            "cond": cond,
+            "while": while_loop,
+            "scan": scan,
+            "remat2": remat,
+            "checkpoint": remat,
+            "custom_linear_solve": linear_solve,
+            "custom_vmap_call": custom_vmap,
+            "linear_call": linear_call,
+            "remat_opt": remat_opt,
+        },
+        other=other,
+        call=call,
+        custom_jvp=custom_jvp,
+        custom_vjp=custom_vjp,
+        shard_map=shard_map,
+        holds_backward_rule=holds_backward_rule,
+        around_resumed=around_resumed,
+    )

@@ -20,7 +20,7 @@ from typedqax._jax import ClosedJaxpr, Jaxpr
 from typedqax._materialization import InnerRefusal, Materialization, is_forbidden, policy_key
 from typedqax._reason import Reason
 from typedqax._recording import Application, kept_record
-from typedqax._run import Rules, Run
+from typedqax._run import Run
 from typedqax._signature import Dense
 from typedqax._trace import Callers, ImplicitTrace, densify
 from typedqax._value import auxiliary_data, child_values, is_value, with_children
@@ -133,12 +133,12 @@ class Entrance:
 
     def trace(self) -> ImplicitTrace:
         """A trace for the function, inside of the current one."""
-        return ImplicitTrace(_jax.current_trace(), self.run, self.callers)
+        return ImplicitTrace(_jax.current_trace(), self.run, self.callers, resumed=True)
 
     @contextmanager
     def inside(self, trace: ImplicitTrace) -> Iterator[None]:
         """Where the function runs: in that trace, as a part of what was transformed."""
-        with _jax.under(trace), self.run.rules.resumed(self.run.tables):
+        with _jax.under(trace), self.run.rules.around_resumed(self.run.tables):
             yield
 
     def operands(self, trace: ImplicitTrace, leaves: Sequence[Any]) -> list[Any]:
@@ -283,7 +283,8 @@ def rewrite(
 ) -> Rewritten:
     """`jaxpr` for operands of these slots and arguments; what happens in it is said.
 
-    The result is remembered for as long as `jaxpr` lives, per operand types, handlers and policy.
+    The result is remembered for as long as `jaxpr` and the handlers live, per operand types and
+    policy.
     """
     rewritten = draft(trace, jaxpr, slots, arguments, conform)
     for event in rewritten.events:
@@ -312,27 +313,6 @@ def draft(
     raise trace.run.refusal(event)
 
 
-def with_captures_of_all(functions: Sequence[Rewritten]) -> list[ClosedJaxpr]:
-    """Their jaxprs, each with what all of them captured as its first operands."""
-    if not any(function.captured for function in functions):
-        return [function.jaxpr for function in functions]
-    captured = [jax.typeof(each) for function in functions for each in function.captured]
-    taking_all, start = [], 0
-    for function in functions:
-        stop = start + len(function.captured)
-        jaxpr, own = function.jaxpr, slice(start, stop)
-
-        def of_all(*operands: Any, jaxpr: ClosedJaxpr = jaxpr, own: slice = own) -> list[Any]:
-            known, leaves = operands[: len(captured)], operands[len(captured) :]
-            return _jax.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *known[own], *leaves)
-
-        avals = [*captured, *jaxpr.in_avals[len(function.captured) :]]
-        traced = _jax.trace_to_jaxpr(of_all, avals, _jax.jaxpr_debug_info(jaxpr))
-        taking_all.append(_jax.close_jaxpr(traced.jaxpr, traced.consts))
-        start = stop
-    return taking_all
-
-
 def through(primitive: str, arguments: Sequence[Argument | None]) -> list[Argument | None]:
     """What `primitive` makes of each argument before an inner function gets it."""
     return [each and each.computed_by(primitive) for each in arguments]
@@ -355,50 +335,25 @@ def forbidden_in(events: Iterable[Application | Materialization]) -> list[Materi
 
 
 def _remembered(run: Run, jaxpr: ClosedJaxpr, slots: Slots, conform: Conform | None) -> Rewritten:
-    modes = (installed_version(), policy_key(), checks_enabled())
-    try:
-        rewritten: Rewritten = _rewrite(
-            jaxpr, slots, conform, run.tables, modes, run.quiet, _Rules(run.rules)
-        )
-    except _ClosesOverTracersError as closes:
-        return closes.rewritten
+    modes = (installed_version(), policy_key(), checks_enabled(), _jax.trace_context())
+    key = (slots, conform, run.quiet, run.rules, modes)
+    known = run.tables.rewritten.setdefault(jaxpr, {})
+    rewritten: Rewritten | None = known.get(key)
+    if rewritten is None:
+        rewritten = _rewrite(jaxpr, slots, conform, run)
+        if not rewritten.captured:  # tracers, which nothing may keep
+            if len(known) >= _MOST_REMEMBERED:
+                known.clear()
+            known[key] = rewritten
     return rewritten
 
 
-class _ClosesOverTracersError(Exception):
-    """A rewritten function closes over tracers, which no cache may keep; it is carried past it."""
-
-    def __init__(self, rewritten: Rewritten) -> None:
-        super().__init__("a rewritten function closes over tracers")
-        self.rewritten = rewritten
+_MOST_REMEMBERED = 256
+"""As many rewritten functions are kept of one, for operands of various types, say."""
 
 
-class _Rules:
-    """The higher-order rules of a run, as a part of a cache's key."""
-
-    __slots__ = ("rules",)
-
-    def __init__(self, rules: Rules) -> None:
-        self.rules = rules
-
-    def __hash__(self) -> int:
-        return id(self.rules)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Rules) and other.rules is self.rules
-
-
-def _rewrite_uncached(
-    jaxpr: ClosedJaxpr,
-    slots: Slots,
-    conform: Conform | None,
-    tables: Any,
-    modes: object,
-    quiet: bool,  # positional, for the cache
-    rules: _Rules,
-) -> Rewritten:
-    del modes  # part of the cache's key
-    run = Run(tables, rules.rules, quiet=quiet, deferred=True)
+def _rewrite(jaxpr: ClosedJaxpr, slots: Slots, conform: Conform | None, calling: Run) -> Rewritten:
+    run = Run(calling.tables, calling.rules, quiet=calling.quiet, deferred=True)
     out: list[Slots] = []
     sources: list[list[Argument | None]] = []
 
@@ -435,13 +390,8 @@ def _rewrite_uncached(
     run.settle()
     if _jax.is_traced(traced.consts):  # constants of a jaxpr are not differentiated, nor mapped
         opened = _jax.close_jaxpr(_jax.hoist_consts(closed))
-        raise _ClosesOverTracersError(
-            replace(rewritten, jaxpr=opened, captured=tuple(traced.consts))
-        )
+        return replace(rewritten, jaxpr=opened, captured=tuple(traced.consts))
     return rewritten
-
-
-_rewrite = _jax.weakref_lru_cache(_rewrite_uncached)
 
 
 def _reordered_uncached(jaxpr: ClosedJaxpr, order: tuple[int, ...]) -> ClosedJaxpr:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
+import jax
+
 from typedqax import _jax
 from typedqax._call import Call
 from typedqax._higher_order._rewrite import (
     Conform,
+    Rewritten,
     draft,
     forbidden_in,
     join,
@@ -16,8 +19,8 @@ from typedqax._higher_order._rewrite import (
     rebuild,
     rewrite,
     slots_of,
-    with_captures_of_all,
 )
+from typedqax._jax import ClosedJaxpr
 from typedqax._materialization import Materialization
 from typedqax._trace import densify
 from typedqax._value import is_value
@@ -55,8 +58,28 @@ def cond(call: Call) -> list[Any]:
     joined = reduce(join, [branch.slots for branch in alone])
     conform = Conform.alike(joined, call.primitive.name, REASON, REMEDY)
     rewritten = [rewrite(call.trace, branch, slots, arguments, conform) for branch in branches]
-    params = dict(call.params, branches=tuple(with_captures_of_all(rewritten)))
-    captured = [each for branch in rewritten for each in branch.captured]
+    captured = list({id(each): each for branch in rewritten for each in branch.captured}.values())
+    params = dict(call.params, branches=tuple([_given(captured, each) for each in rewritten]))
     leaves = [index, *captured, *leaves_of(operands)]
     results = _jax.bind_under(call.trace.parent, call.primitive, leaves, params)
     return rebuild(joined, results)
+
+
+def _given(captured: list[Any], branch: Rewritten) -> ClosedJaxpr:
+    """The jaxpr of a branch that is given what all branches captured: they have the same operands.
+
+    What handlers close over is rarely a tracer, and there is nothing to do.
+    """
+    if not captured:
+        return branch.jaxpr
+    places = [next(i for i, each in enumerate(captured) if each is own) for own in branch.captured]
+
+    def given_all(*operands: Any) -> list[Any]:
+        own = [operands[place] for place in places]
+        return _jax.eval_jaxpr(
+            branch.jaxpr.jaxpr, branch.jaxpr.consts, *own, *operands[len(captured) :]
+        )
+
+    avals = [*map(jax.typeof, captured), *branch.jaxpr.in_avals[len(places) :]]
+    traced = _jax.trace_to_jaxpr(given_all, avals, _jax.jaxpr_debug_info(branch.jaxpr))
+    return _jax.close_jaxpr(traced.jaxpr, traced.consts)

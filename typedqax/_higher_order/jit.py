@@ -25,13 +25,13 @@ from typedqax._value import is_value
 def jit(call: Call) -> list[Any]:
     """Apply a jitted function.
 
-    One that JAX would inline is inlined here where all runs at once. Where it is traced JAX does
-    it, so that a function that is called again is neither rewritten nor differentiated again.
+    One that JAX would inline is inlined here, but where it is staged: there JAX does it, so that a
+    function that is called again is neither rewritten nor differentiated again.
     """
     params = call.params
     jaxpr = params["jaxpr"]
     trace = call.trace
-    if _jax.jit_inlines(params) and _jax.is_eager(trace.parent):
+    if _jax.jit_inlines(params) and not _jax.is_staged(trace.parent):
         with _jax.under(trace):
             results = _jax.eval_jaxpr(
                 jaxpr.jaxpr,
@@ -45,14 +45,14 @@ def jit(call: Call) -> list[Any]:
     slots = slots_of(call.values)
     rewritten = rewrite(trace, jaxpr, slots, call.arguments)
     call.result_arguments = rewritten.arguments
-    captured = len(rewritten.captured)
+    count = len(rewritten.captured)
     leaf_params = dict(
         params,
         jaxpr=rewritten.jaxpr,
-        donated_invars=(False,) * captured + repeat_per_leaf(params["donated_invars"], slots),
-        in_shardings=(_jax.UNSPECIFIED,) * captured
+        donated_invars=(False,) * count + repeat_per_leaf(params["donated_invars"], slots),
+        in_shardings=(_jax.UNSPECIFIED,) * count
         + _per_leaf(params["in_shardings"], slots, _jax.UNSPECIFIED),
-        in_layouts=(None,) * captured + _per_leaf(params["in_layouts"], slots, None),
+        in_layouts=(None,) * count + _per_leaf(params["in_layouts"], slots, None),
         out_shardings=_per_leaf(params["out_shardings"], rewritten.slots, _jax.UNSPECIFIED),
         out_layouts=_per_leaf(params["out_layouts"], rewritten.slots, None),
     )

@@ -46,7 +46,7 @@ def linear_solve(call: Call) -> list[Any]:
         values = conform_values(call.trace, values, arguments, conform)
     rewritten: list[ClosedJaxpr | None] = []
     operands: list[list[Any]] = []
-    for jaxpr, captured, origins in zip(jaxprs, consts, known, strict=True):
+    for jaxpr, own, origins in zip(jaxprs, consts, known, strict=True):
         if jaxpr is None:
             rewritten.append(None)
             operands.append([])
@@ -54,10 +54,10 @@ def linear_solve(call: Call) -> list[Any]:
         dense = Conform.alike(
             tuple([Slot.dense(aval) for aval in jaxpr.out_avals]), name, REASON, REMEDY
         )
-        slots = (*slots_of(captured), *vectors)
+        slots = (*slots_of(own), *vectors)
         function = rewrite(call.trace, jaxpr, slots, origins, dense)
         rewritten.append(function.jaxpr)
-        operands.append(function.operands(captured))
+        operands.append(function.operands(own))
     params = dict(
         call.params,
         const_lengths=type(lengths)(*map(len, operands)),

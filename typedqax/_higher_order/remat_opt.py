@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
-
 from typedqax import _jax
 from typedqax._argument import Argument
 from typedqax._call import Call
@@ -66,13 +64,13 @@ def _function_over_leaves(
 
     def over_leaves() -> tuple[Jaxpr, Sequence[Any]]:
         jaxpr, consts = function()
-        captured = [trace.lower(const) for const in consts]
+        lowered = [trace.lower(const) for const in consts]
         hoisted = _jax.close_jaxpr(_jax.hoist_consts(ClosedJaxpr(jaxpr, list(consts))))
         conform = Conform.alike(results, "custom_vjp_call", REASON, REMEDY)
-        all_slots = (*slots_of(captured), *slots)
+        all_slots = (*slots_of(lowered), *slots)
         all_arguments = [*[trace.argument_of(const) for const in consts], *arguments]
         rewritten = rewrite(trace, hoisted, all_slots, all_arguments, conform)
-        leaves = [*rewritten.captured, *jax.tree.leaves(captured)]
+        leaves = rewritten.operands(lowered)
         opened = _jax.with_leading_consts(rewritten.jaxpr.jaxpr, len(leaves))
         return opened, [*rewritten.jaxpr.consts, *leaves]
 
