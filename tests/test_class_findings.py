@@ -47,6 +47,24 @@ def test_sizes_that_add_up_to_less_than_nothing_are_an_error(package: Callable[.
     assert finding.severity == "error"
 
 
+def test_an_axis_that_no_field_gives_a_size_is_an_error(package: Callable[..., Path]) -> None:
+    body = (
+        '    x: Float[tq.ArrayValue, "n+1"]\n'
+        '    y: Float[tq.ArrayValue, "m"]\n'
+        "    def materialize(self) -> Array: ...\n"
+    )
+    finding, at = only(package, "sample_unbound", f"class Bad(tq.ImplicitArray):\n{body}")
+    assert (finding.code, finding.severity, at) == (
+        "field",
+        "error",
+        'x: Float[tq.ArrayValue, "n+1"]',
+    )
+    assert finding.text.endswith(
+        "the axis 'n+1' needs 'n', which is not bound by a plain axis in every case; give 'n' an "
+        "axis of its own in another field, or write `_`"
+    )
+
+
 def test_every_field_of_a_class_is_looked_at(package: Callable[..., Path]) -> None:
     body = (
         "class Bad(tq.ImplicitArray):\n"

@@ -277,15 +277,18 @@ def signature_of(parameters: Iterable[ParameterFacts]) -> Signature:
             else:
                 found.append(parameter)
     form = Form(tuple(found), rest)
-    _check_names_bound(form)
+    check_names_bound(form)
     return Signature((form,))
 
 
-def _check_names_bound(form: Form) -> None:
+def check_names_bound(form: Form, where: str = "an operand that is always there") -> None:
     """Every name in an expression has, in every choice of alternatives, an axis of its own.
 
     Of several operands in one choice, one binds the name if each of its alternatives does; a
     parameter with a default, or `*args`, may be absent, and binds names for itself alone.
+
+    Raises:
+        AnnotationError: a name has none; it says `where` to give it one.
     """
     parameters = [*form.parameters, *([form.rest] if form.rest else [])]
     certain: set[str] = set()
@@ -302,8 +305,7 @@ def _check_names_bound(form: Form) -> None:
                     raise AnnotationError(
                         f"the axis {str(axis)!r} needs {name!r}, which is not bound by a plain "
                         "axis in every case",
-                        f"give {name!r} an axis of its own in an operand that is always there, "
-                        "or write `_`",
+                        f"give {name!r} an axis of its own in {where}, or write `_`",
                         parameter.name,
                         code="unbound-axis",
                     )

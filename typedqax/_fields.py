@@ -7,9 +7,15 @@ import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from typedqax._annotations import AnnotationError, event_rank, field_patterns, no_leaf
+from typedqax._annotations import (
+    AnnotationError,
+    check_names_bound,
+    event_rank,
+    field_patterns,
+    no_leaf,
+)
 from typedqax._errors import Problem, SignatureError
-from typedqax._signature import ArrayPattern
+from typedqax._signature import ArrayPattern, Form, Parameter
 from typedqax._value import ImplicitValue, field_names
 from typedqax._written import WrittenClass
 
@@ -47,7 +53,8 @@ def read_fields(
     """What the annotations of the array fields of `cls` say, and why some of them say nothing."""
     layouts: dict[str, FieldLayout] = {}
     errors = []
-    for name, (owner, annotation) in _child_annotations(cls).items():
+    annotations = _child_annotations(cls)
+    for name, (owner, annotation) in annotations.items():
         if isinstance(annotation, Problem):
             errors.append(field_error(owner, name, annotation))
             continue
@@ -62,6 +69,13 @@ def read_fields(
             continue
         rank = None if patterns is None else event_rank(patterns)
         layouts[name] = FieldLayout(patterns, rank)
+    fields = [Parameter(n, each.patterns) for n, each in layouts.items() if each.patterns]
+    try:
+        check_names_bound(Form(tuple(fields)), "another field")
+    except AnnotationError as error:
+        name = error.parameter or ""
+        problem = Problem(error.code, f"{error.problem}; {error.advice}")
+        errors.append(field_error(annotations[name][0], name, problem))
     return layouts, errors
 
 
