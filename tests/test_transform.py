@@ -365,6 +365,14 @@ def test_after_an_exception_in_a_handler_default_handler_starts_anew() -> None:
     close(tq.default_handler(ops.neg, value), -SAME)
 
 
+def test_default_handler_of_an_op_leaves_out_what_the_op_does() -> None:
+    close(tq.default_handler(ops.sin, SAME), jnp.sin(SAME))
+    with tq.materialization("allow"):
+        close(
+            tq.default_handler(ops.sin, CASES["lora"].both()[0]), jnp.sin(CASES["lora"].both()[1])
+        )
+
+
 def test_a_leaked_tracer_is_reported() -> None:
     kept = []
     with pytest.raises(Exception, match=r"[Ll]eaked"), jax.checking_leaks():

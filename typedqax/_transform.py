@@ -368,7 +368,9 @@ def default_handler(primitive: Any, /, *operands: Any, **params: Any) -> Any:
         if type(current) is ImplicitTrace:
             results = [current.lift(result) for result in results]
         return results if resolved.multiple_results else results[0]
-    return apply_primitive(resolved, operands, params)
+    if primitive is resolved:
+        return apply_primitive(resolved, operands, params)
+    return primitive.bind(*operands, **params)  # an op knows which params may be left out
 
 
 def _primitive_of(op: Any) -> Primitive:
