@@ -78,7 +78,7 @@ class Scope:
         _jax.set_trace(self._trace)
         return self._trace
 
-    def enter_if_staged(self) -> None:
+    def enter_unless_at_once(self) -> None:
         """Enter the trace of this function, unless what it does runs at once."""
         if not runs_at_once(self._base):
             self.enter()

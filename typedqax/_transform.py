@@ -206,7 +206,7 @@ def apply(
         leaves = [outer.lower(leaf) for leaf in leaves]
     if not any(is_value(leaf) for leaf in leaves):
         if scope is not None:
-            scope.enter_if_staged()
+            scope.enter_unless_at_once()
         return function(*args, **kwargs)
     if outer is None and may_hide(leaves):
         args, kwargs = jax.tree.unflatten(tree, [to_jax(leaf) for leaf in leaves])

@@ -66,10 +66,7 @@ def cond(call: Call) -> list[Any]:
 
 
 def _given(captured: list[Any], branch: Rewritten) -> ClosedJaxpr:
-    """The jaxpr of a branch that is given what all branches captured: they have the same operands.
-
-    What handlers close over is rarely a tracer, and there is nothing to do.
-    """
+    """The jaxpr of `branch`, given what all branches captured: their operands are the same."""
     if not captured:
         return branch.jaxpr
     places = [next(i for i, each in enumerate(captured) if each is own) for own in branch.captured]
