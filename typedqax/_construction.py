@@ -33,6 +33,7 @@ from typedqax._value import (
     extent,
     field_names,
     is_value,
+    set_state,
 )
 
 
@@ -168,6 +169,7 @@ def _complete(value: Any) -> None:
         state["_given_shape"] = given[len(batch) :]
     if given is not None or state["_given_dtype"] is not None:
         _let_replace_keep(cls)
+    set_state(value, dict(state))
     check_fields(value)
 
 

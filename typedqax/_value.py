@@ -6,7 +6,6 @@ import dataclasses
 import math
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import jax
@@ -122,25 +121,11 @@ def implicit_classes() -> list[type[ImplicitValue]]:
 
 
 def _register_pytree(cls: type[ImplicitValue], fields: FieldNames) -> None:
-    """Make `cls` a pytree whose key paths name the fields; unflattening never validates.
-
-    JAX flattens the arguments of a compiled function at every call, so this is what such a call
-    costs beside a class that was registered by hand (tests/benchmarks/warm_call.py).
-    """
+    """Make `cls` a pytree whose key paths name the fields; unflattening never validates."""
     leaf_names, auxiliary_names = fields.children or (EXTENT,), fields.stored_auxiliary
-    read_leaves, read_auxiliary = _reader(leaf_names), _reader(auxiliary_names)
+    flatten = _flattener(leaf_names, auxiliary_names)
     keys = [GetAttrKey(name) for name in fields.children or ("shape",)]
     names = leaf_names + auxiliary_names
-
-    def flatten(value: ImplicitValue) -> tuple[tuple[Any, ...], Hashable]:
-        if one_leaf_asked and (one := _one_leaf(value)) is not None:
-            return (one,), ONE
-        state = value.__dict__
-        try:
-            return read_leaves(state), read_auxiliary(state)
-        except KeyError:  # one that is being made
-            known = {**dict.fromkeys(names), **state}
-            return read_leaves(known), read_auxiliary(known)
 
     def flatten_with_keys(
         value: ImplicitValue,
@@ -154,18 +139,52 @@ def _register_pytree(cls: type[ImplicitValue], fields: FieldNames) -> None:
             (one,) = leaves
             return one
         value: ImplicitValue = object.__new__(cls)
-        value.__dict__.update(zip(names, (*leaves, *auxiliary), strict=True))
+        set_state(value, dict(zip(names, (*leaves, *auxiliary), strict=True)))
         return value
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
 
 
-def _reader(names: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
-    """What reads these names of a state, as a tuple; itemgetter does not make one of one name."""
-    if len(names) == 1:
-        (name,) = names
-        return lambda state: (state[name],)
-    return itemgetter(*names)
+Flattened: TypeAlias = tuple[tuple[Any, ...], Hashable]
+"""The leaves and the auxiliary data of a value."""
+
+
+def _flattener(
+    leaf_names: tuple[str, ...], auxiliary_names: tuple[str, ...]
+) -> Callable[[ImplicitValue], Flattened]:
+    """What reads the leaves and the auxiliary data of a value that has these names.
+
+    JAX flattens the arguments of a compiled function at every call, so this is what such a call
+    costs beside a class that was registered by hand (tests/benchmarks/warm_call.py). Python reads
+    attributes fastest where code names them, so the code is written here, as `dataclasses` writes
+    its methods; the names are a class's, hence identifiers.
+    """
+
+    def while_made(value: ImplicitValue) -> Flattened:
+        known = {**dict.fromkeys((*leaf_names, *auxiliary_names)), **value.__dict__}
+        return tuple(map(known.get, leaf_names)), tuple(map(known.get, auxiliary_names))
+
+    def listed(names: tuple[str, ...]) -> str:
+        return "".join(f"value.{name}, " for name in names)
+
+    written = f"""
+def flatten(value):
+    if one_leaf_asked and (one := one_leaf(value)) is not None:
+        return (one,), ONE
+    try:
+        return ({listed(leaf_names)}), ({listed(auxiliary_names)})
+    except AttributeError:
+        return while_made(value)
+"""
+    names: dict[str, Any] = {
+        "one_leaf_asked": one_leaf_asked,
+        "one_leaf": _one_leaf,
+        "ONE": ONE,
+        "while_made": while_made,
+    }
+    exec(written, names)
+    flatten: Callable[[ImplicitValue], Flattened] = names["flatten"]
+    return flatten
 
 
 # --- as one array, in functions under the transform ----------------------------------------------
@@ -241,9 +260,17 @@ V = TypeVar("V", bound=ImplicitValue)
 def with_children(value: V, children: dict[str, Any]) -> V:
     """A copy of `value` with these fields in place of its own; nothing is checked."""
     copy: V = object.__new__(type(value))
-    copy.__dict__.update(value.__dict__)
-    copy.__dict__.update(children)
+    set_state(copy, {**value.__dict__, **children})
     return copy
+
+
+def set_state(value: ImplicitValue, state: dict[str, Any]) -> None:
+    """Make `state` what `value` holds.
+
+    A dict of its own is read faster by code that names attributes than one that shares its keys
+    with those of other instances, as Python makes them.
+    """
+    object.__setattr__(value, "__dict__", state)
 
 
 def extent(shape: tuple[Any, ...], dtype: DTypeLike) -> Any:
