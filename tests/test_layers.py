@@ -69,7 +69,7 @@ _higher_order._dense
 _higher_order._ruleless
 _higher_order._carry
 _higher_order._slices
-_higher_order._backward
+_higher_order._staged
 _higher_order.jit
 _higher_order.while_loop
 _higher_order.scan

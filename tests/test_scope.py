@@ -480,6 +480,56 @@ def test_a_backward_rule_that_runs_when_the_function_is_over_is_a_part_of_it(
         assert_same(gradients(HELD[held](program), w), gradients(program, dense(w)))
 
 
+def with_jvp_rule(w: Any) -> Callable[[Any], Any]:
+    f = jax.custom_jvp(lambda x: x * 1.0)
+    f.defjvp(lambda primals, tangents: (primals[0] * 1.0, tangents[0] * jnp.sum(3 * w)))
+    return f
+
+
+def with_vjp_rule(w: Any) -> Callable[[Any], Any]:
+    f = jax.custom_vjp(lambda x: x * 1.0)
+    f.defvjp(lambda x: (x, None), lambda _, ct: (ct * jnp.sum(3 * w),))
+    return f
+
+
+def total(tree: Any) -> Any:
+    return sum(jnp.sum(leaf) for leaf in jax.tree.leaves(tree))
+
+
+DIFFERENTIATED: dict[str, Callable[[Callable[[Any, Any], Any], Any], Callable[[Any], Any]]] = {
+    "outside": lambda f, w: jax.grad(lambda x: total(use(f)(x, w))),
+    "outside, in jit": lambda f, w: jax.jit(jax.grad(lambda x: total(use(f)(x, w)))),
+    "inside": lambda f, w: lambda x: use(jax.grad(lambda x, w: total(f(x, w))))(x, w),
+    "inside, in jit": lambda f, w: jax.jit(
+        lambda x: use(jax.grad(lambda x, w: total(f(x, w))))(x, w)
+    ),
+    "both": lambda f, w: jax.grad(
+        lambda x: total(use(jax.grad(lambda x, w: jnp.sin(total(f(x, w)))))(x, w))
+    ),
+}
+
+
+@pytest.mark.without_leak_checks  # a rule that closes over an argument does keep it
+@pytest.mark.parametrize("where", DIFFERENTIATED)
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("rule", [with_jvp_rule, with_vjp_rule])
+def test_a_rule_of_an_inner_function_may_close_over_an_implicit_argument(
+    rule: Callable[[Any], Callable[[Any], Any]], inner: str, where: str
+) -> None:
+    def program(x: Any, w: Any) -> Any:
+        return INNER[inner](rule(w), x)
+
+    def known(w: Any) -> Callable[[Any], Any]:  # JAX would refuse a tracer there
+        once = jax.grad(lambda x: total(program(x, w)))
+        if where != "both":
+            return once
+        return jax.grad(lambda x: total(jax.grad(lambda x: jnp.sin(total(program(x, w))))(x)))
+
+    w = low_rank()
+    with tq.materialization("allow"):
+        assert_same(DIFFERENTIATED[where](program, w)(X), known(dense(w))(X))
+
+
 class Scaled(tq.ImplicitArray, materialization="allow"):
     x: Any
     by: Any

@@ -41,8 +41,10 @@ class Rules:
         custom_jvp: `Trace.process_custom_jvp_call`.
         custom_vjp: `Trace.process_custom_vjp_call`.
         shard_map: `Trace.process_shard_map`.
-        holds_backward_rule: whether a primitive with these params calls a function that has a vjp
-            rule in it, which JAX runs later.
+        holds_rule: whether a primitive with these params calls a function that has a
+            derivative rule of a user's in it, which JAX may run later.
+        holds_tracer: whether an implicit array is a constant of a function that a primitive with
+            these params calls.
         around_resumed: what is around a function of the user's that JAX calls itself, maybe when
             that which passed it to JAX is over; it is told the handlers that decide.
     """
@@ -54,7 +56,8 @@ class Rules:
     custom_jvp: Callable[..., list[Any]]
     custom_vjp: Callable[..., list[Any]]
     shard_map: Callable[..., list[Any]]
-    holds_backward_rule: Callable[[Primitive, Params], bool]
+    holds_rule: Callable[[Primitive, Params], bool]
+    holds_tracer: Callable[[Primitive, Params], bool]
     around_resumed: Callable[[Tables], AbstractContextManager[object]]
 
 
@@ -75,6 +78,7 @@ class Run:
         events: what happened so far where that is deferred, for a cache of rewritten functions to
             say again.
         root: the run itself, or the one whose part with other tables this is.
+        calling: the run that this is a draft for, while it is one.
     """
 
     tables: Tables
@@ -83,6 +87,7 @@ class Run:
     deferred: bool = False
     events: list[Application | Materialization] = field(default_factory=list)
     root: Run = field(init=False)
+    calling: Run | None = None
     _said: set[object] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -152,7 +157,7 @@ class Run:
 
         A derivative rule of a function inside may run later; what it does is said by itself.
         """
-        self.deferred = False
+        self.deferred, self.calling = False, None
         for event in self.events:
             if isinstance(event, Materialization):
                 self._said.add(_key_of(event))
@@ -166,6 +171,11 @@ class Run:
         part = Run(tables, self.rules, self.quiet, self.deferred, self.events, _said=self._said)
         part.root = self.root
         return part
+
+    def draws_on(self, other: Run) -> bool:
+        """Whether arrays of `other` are operands of what this run is a draft for."""
+        calling = self.root.calling
+        return calling is not None and (calling.root is other.root or calling.draws_on(other))
 
 
 def _key_of(event: Materialization) -> object:

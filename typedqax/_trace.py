@@ -213,6 +213,12 @@ class ImplicitTrace(_jax.Trace):
             return value
         return ImplicitTracer(self, lower(value, self.run), argument)
 
+    def drawn(self, value: Any) -> Any:
+        """A tracer of this trace for one of what it is a draft for; anything else as it is."""
+        if type(value) is ImplicitTracer and self.run.draws_on(value._trace.run):
+            return ImplicitTracer(self, value._stands_for)
+        return value
+
     def place(self) -> _jax.SourceInfo:
         """Where the primitive being processed was applied.
 
@@ -244,14 +250,19 @@ class ImplicitTrace(_jax.Trace):
         if foreign and self.resumed:
             operands = list(map(self._adopted, operands))
             own = own or any(map(self.owns, operands))
-        if not own and (
-            not self.run.rules.holds_backward_rule(primitive, params) or runs_at_once(self.parent)
-        ):
+        if not own and not self._has_part_in(primitive, params):
             return _jax.bind_under(self.parent, primitive, operands, params)
         values = [self.lower(operand) for operand in operands]
         arguments = [self.argument_of(operand) for operand in operands]
         results = self.run.rules.primitive(self, primitive, values, params, arguments)
         return results if primitive.multiple_results else results[0]
+
+    def _has_part_in(self, primitive: Primitive, params: Params) -> bool:
+        """Whether a function that dense operands are passed to is a part of what runs here."""
+        rules = self.run.rules
+        return rules.holds_tracer(primitive, params) or (
+            rules.holds_rule(primitive, params) and not runs_at_once(self.parent)
+        )
 
     def _adopted(self, operand: Any) -> Any:
         """`operand`; a tracer of this trace for one of a function that is over.

@@ -182,7 +182,7 @@ def flatten(value):
         "ONE": ONE,
         "while_made": while_made,
     }
-    exec(written, names)
+    exec(compile(written, __file__, "exec"), names)  # a frame of it is one of this module
     flatten: Callable[[ImplicitValue], Flattened] = names["flatten"]
     return flatten
 

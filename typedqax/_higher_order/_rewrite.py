@@ -353,7 +353,7 @@ _MOST_REMEMBERED = 256
 
 
 def _rewrite(jaxpr: ClosedJaxpr, slots: Slots, conform: Conform | None, calling: Run) -> Rewritten:
-    run = Run(calling.tables, calling.rules, quiet=calling.quiet, deferred=True)
+    run = Run(calling.tables, calling.rules, quiet=calling.quiet, deferred=True, calling=calling)
     out: list[Slots] = []
     sources: list[list[Argument | None]] = []
 
@@ -365,7 +365,7 @@ def _rewrite(jaxpr: ClosedJaxpr, slots: Slots, conform: Conform | None, calling:
         with _jax.under(trace):
             results = _jax.eval_jaxpr(
                 jaxpr.jaxpr,
-                jaxpr.consts,
+                map(trace.drawn, jaxpr.consts),
                 *operands,
                 propagate_source_info=not is_jax_internal(jaxpr),
             )
