@@ -143,6 +143,34 @@ def test_what_is_no_auxiliary_data_is_refused_where_it_is_assigned(
     assert {frame.filename for frame in frames} == {__file__}
 
 
+def test_a_class_that_assigns_by_itself_is_checked_as_any() -> None:
+    class Converts(Power, materialization="allow"):
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, tuple(value) if isinstance(value, list) else value)
+
+    class Stores(tq.ImplicitArray, materialization="allow"):
+        x: Any
+        factor: Any = tq.aux_field(default=2)
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        def materialize(self) -> Array:
+            return jnp.full(self.x.shape, self.factor)
+
+    converts = Converts(jnp.ones(3), 2)
+    converts.exponent = [1, 2]
+    assert converts.exponent == (1, 2)
+    stores = Stores(jnp.arange(3), 2.0)
+    compiled = jax.jit(tq.materialize)
+    assert compiled(stores).dtype == jnp.float32
+    stores.factor = 2
+    assert compiled(stores).dtype == jnp.int32
+    with pytest.raises(tq.ContractError, match=r"^Stores.factor is auxiliary data, but holds an"):
+        stores.factor = jnp.ones(2)
+    assert stores.factor == 2
+
+
 @both
 def test_replace_gives_a_changed_copy(cls: type[Any]) -> None:
     value = cls(jnp.ones((2, 3)), jnp.zeros((2, 3)))
@@ -387,6 +415,46 @@ def test_a_field_that_hides_a_member_of_arrays_is_refused_when_defined(name: str
         ") cannot be a field: it would hide the member of arrays that has this name; "
         "rename the field"
     )
+
+
+def test_a_field_that_no_instance_could_keep_is_refused_when_defined() -> None:
+    with pytest.raises(tq.SignatureError) as described:
+
+        class Overrides(Power):
+            @property
+            def exponent(self) -> Any:  # type: ignore[misc]  # what is refused here too
+                return 3
+
+    with pytest.raises(tq.SignatureError) as slotted:
+
+        @dataclasses.dataclass(slots=True)
+        class Slotted(tq.ImplicitArray):
+            x: Array
+
+            def materialize(self) -> Array:
+                return self.x
+
+    assert "Overrides.exponent` (" in str(described.value)
+    assert str(described.value).endswith(
+        ") cannot be a field: the class has a property of this name, so that no instance can keep "
+        "the field; give one of them another name"
+    )
+    assert "Slotted.x` (" in str(slotted.value)
+    assert str(slotted.value).endswith(
+        ") cannot be a field: __slots__ keeps it out of the instance's __dict__; leave out slots"
+    )
+
+
+@pytest.mark.parametrize("name", ["cls", "self", "value", "args", "kwargs", "name", "é"])
+def test_a_field_may_have_a_name_that_is_in_use_elsewhere(name: str) -> None:
+    cls: Any = type(
+        "Named",
+        (tq.ImplicitArray,),
+        {"__annotations__": {name: Any}, "materialize": lambda self: getattr(self, name)},
+        materialization="allow",
+    )
+    value = cls(**{name: jnp.arange(3.0)})
+    close(jax.jit(transformed(lambda x: x * 2.0))(value), 2 * jnp.arange(3.0))
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, overload
 
 import jax
@@ -24,7 +25,7 @@ from typedqax._construction import (
     DtypeProperty,
     ShapeProperty,
     SignatureProperty,
-    assign,
+    assignment,
     construction,
     initialize,
 )
@@ -213,9 +214,12 @@ class ImplicitArray(ImplicitValue, _Dataclass, ArrayMembers, ABC):
             _set_class_keywords(cls, materialization, warn_on_materialize, commute_ops)
             _refuse_hidden_members(cls)
             _refuse_text_fields(cls)
+            inherited: list[str] = []
             for base in cls.__bases__:
                 if issubclass(base, ImplicitArray) and base is not ImplicitArray:
-                    field_names(base)
+                    names = field_names(base)
+                    inherited += (*names.children, *names.auxiliary)
+            _refuse_described_fields(cls, inherited)
             # In the class's own dict, so that an explicit @dataclass leaves them alone.
             cls.__eq__ = cls.__eq__
             cls.__hash__ = None
@@ -224,7 +228,7 @@ class ImplicitArray(ImplicitValue, _Dataclass, ArrayMembers, ABC):
             _remember_local_names(cls)
             recheck_class(cls)
 
-        def __new__(cls, *args: Any, **kwargs: Any) -> ImplicitArray:
+        def __new__(cls, /, *args: Any, **kwargs: Any) -> ImplicitArray:
             field_names(cls)  # settles the fields, and with them __init__
             return super().__new__(cls)
 
@@ -246,8 +250,8 @@ class ImplicitArray(ImplicitValue, _Dataclass, ArrayMembers, ABC):
             if "__init__" in cls.__dict__:
                 cls.__init__ = construction(cls.__init__, takes_shape=generated)
             names = super()._settle_fields()
-            if names.auxiliary and cls.__setattr__ is object.__setattr__:
-                cls.__setattr__ = _assign  # a class of arrays alone need not pay for it
+            if names.auxiliary:  # a class of arrays alone need not pay for it
+                cls.__setattr__ = assignment(cls.__setattr__)
             return names
 
     # --- meaning ---
@@ -310,8 +314,6 @@ def is_implicit(value: object, /) -> TypeIs[ImplicitArray]:
 
 # --- definition ----------------------------------------------------------------------------------
 
-_assign = _jax.api_boundary(assign)
-
 
 def _set_class_keywords(
     cls: Any, policy: Policy | None, warn: bool | None, commute: bool | None
@@ -344,6 +346,23 @@ def _refuse_hidden_members(cls: Any) -> None:
             text += (
                 ". The shape and dtype are keyword arguments of every implicit array, or class "
                 "attributes default_shape and default_dtype"
+            )
+        refuse(field_error(cls, name, Problem("field", text), role="a field"))
+
+
+def _refuse_described_fields(cls: Any, inherited: Iterable[str]) -> None:
+    """Refuse fields that the class does not let an instance keep."""
+    annotated = inspect.get_annotations(cls)
+    for name in itertools.filterfalse(_is_hidden_member, (*annotated, *inherited)):
+        found = inspect.getattr_static(cls, name, None)
+        if not inspect.isdatadescriptor(found) or "ClassVar" in str(annotated.get(name)):
+            continue
+        if inspect.ismemberdescriptor(found):
+            text = "__slots__ keeps it out of the instance's __dict__; leave out slots"
+        else:
+            text = (
+                f"the class has a {type(found).__name__} of this name, so that no instance can "
+                f"keep the field; give one of them another name"
             )
         refuse(field_error(cls, name, Problem("field", text), role="a field"))
 

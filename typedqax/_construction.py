@@ -173,19 +173,32 @@ def _complete(value: Any) -> None:
     check_fields(value)
 
 
-def assign(value: ImplicitValue, name: str, given: object) -> None:
-    """Keep what an attribute is given; of a complete instance, auxiliary data is checked.
+def assignment(store: Callable[[Any, str, Any], None]) -> Callable[[Any, str, Any], None]:
+    """`store`, which keeps what an attribute is given, for classes that have auxiliary data.
 
-    Raises:
-        ContractError: it is no auxiliary data.
+    That of a complete instance is checked when it is assigned; a ContractError says what is none.
     """
-    cls, state = type(value), value.__dict__
-    if EXACT in state and name in field_names(cls).auxiliary:
-        _check_auxiliary(cls, name, given)
-        state[name] = given
-        state[EXACT] = exactness(cls, [state[each] for each in field_names(cls).auxiliary])
-    else:
-        object.__setattr__(value, name, given)
+    if getattr(store, "_checks_auxiliary", False):  # of a base
+        return store
+
+    @_jax.api_boundary
+    @functools.wraps(store)
+    def assign(self: Any, name: str, value: Any, /) -> None:
+        state, names = self.__dict__, field_names(type(self)).auxiliary
+        if name not in names or EXACT not in state:
+            store(self, name, value)
+            return
+        before = state[name]
+        store(self, name, value)
+        try:
+            _check_auxiliary(type(self), name, state[name])
+        except ContractError:
+            state[name] = before
+            raise
+        state[EXACT] = exactness(type(self), [state[each] for each in names])
+
+    assign.__dict__["_checks_auxiliary"] = True
+    return assign
 
 
 def _check_auxiliary(cls: type, name: str, value: Any) -> None:
