@@ -421,8 +421,8 @@ def test_a_field_that_no_instance_could_keep_is_refused_when_defined() -> None:
     with pytest.raises(tq.SignatureError) as described:
 
         class Overrides(Power):
-            @property
-            def exponent(self) -> Any:  # type: ignore[misc]  # what is refused here too
+            @property  # type: ignore[misc]  # what is refused here too
+            def exponent(self) -> Any:
                 return 3
 
     with pytest.raises(tq.SignatureError) as slotted:
