@@ -34,6 +34,24 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
+def primitives_are_remembered() -> None:
+    """JAX keeps what it compiles for a primitive on concrete arrays while it searches for leaks.
+
+    It would be compiled anew at each call. No user's function is traced in that, so that there is
+    nothing to find: tests that call primitives outside of `jit` take a fifth of their time.
+    """
+    compiled = dispatch.xla_primitive_callable
+
+    def remembered(primitive: Any, **params: Any) -> Any:
+        with jax.check_tracer_leaks(False):
+            return compiled(primitive, **params)
+
+    dispatch.xla_primitive_callable = remembered
+
+
+primitives_are_remembered()
+
+
 @pytest.fixture(scope="session")
 def checker_cache(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -64,24 +82,6 @@ def what_is_there_is_not_searched() -> None:
     """
     gc.collect()
     gc.freeze()
-
-
-@pytest.fixture(autouse=True, scope="session")
-def primitives_are_remembered() -> Iterator[None]:
-    """What JAX compiles for a primitive on concrete arrays is kept while it searches for leaks.
-
-    It would be compiled anew at each call. No user's function is traced in that, so that there is
-    nothing to find: tests that call primitives outside of `jit` take a fifth of their time.
-    """
-    compiled = dispatch.xla_primitive_callable
-
-    def remembered(primitive: Any, **params: Any) -> Any:
-        with jax.check_tracer_leaks(False):
-            return compiled(primitive, **params)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dispatch, "xla_primitive_callable", remembered)
-        yield
 
 
 @pytest.fixture(autouse=True)
