@@ -457,6 +457,21 @@ BACKWARD: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def with_backward_rule(inner: str, rule: str) -> Callable[[Any, Any], Any]:
+    def program(x: Any, w: Any) -> Any:
+        f = jax.custom_vjp(lambda x: x * 1.0)
+        f.defvjp(lambda x: (x, None), lambda _, ct: (ct * jnp.sum(BACKWARD[rule](w)),))
+        return INNER[inner](f, x)
+
+    return program
+
+
+@functools.cache
+def known_by_backward_rule(inner: str, rule: str) -> Any:
+    program, w = with_backward_rule(inner, rule), dense(low_rank())
+    return jax.grad(lambda x: total(program(x, w)))(X)
+
+
 @pytest.mark.without_leak_checks  # a rule that closes over an argument does keep it
 @pytest.mark.parametrize("rule", BACKWARD)
 @pytest.mark.parametrize("held", HELD)
@@ -464,20 +479,15 @@ BACKWARD: dict[str, Callable[[Any], Any]] = {
 def test_a_backward_rule_that_runs_when_the_function_is_over_is_a_part_of_it(
     inner: str, held: str, rule: str
 ) -> None:
-    def program(x: Any, w: Any) -> Any:
-        f = jax.custom_vjp(lambda x: x * 1.0)
-        f.defvjp(lambda x: (x, None), lambda _, ct: (ct * jnp.sum(BACKWARD[rule](w)),))
-        return INNER[inner](f, x)
+    f, w = HELD[held](with_backward_rule(inner, rule)), low_rank()
 
-    def gradients(f: Callable[[Any, Any], Any], w: Any) -> Any:
-        def total(x: Any) -> Any:
-            return sum(jnp.sum(leaf) for leaf in jax.tree.leaves(f(x, w)))
+    def of_all(x: Any) -> Any:
+        return total(f(x, w))
 
-        return jax.grad(total)(X), jax.jit(jax.grad(total))(X), jax.grad(jax.jit(total))(X)
-
-    w = low_rank()
+    known = known_by_backward_rule(inner, rule)
     with tq.materialization("allow"):
-        assert_same(gradients(HELD[held](program), w), gradients(program, dense(w)))
+        for gradient in (jax.grad(of_all), jax.jit(jax.grad(of_all)), jax.grad(jax.jit(of_all))):
+            assert_same(gradient(X), known)
 
 
 def with_jvp_rule(w: Any) -> Callable[[Any], Any]:
@@ -509,6 +519,18 @@ DIFFERENTIATED: dict[str, Callable[[Callable[[Any, Any], Any], Any], Callable[[A
 }
 
 
+@functools.cache
+def known_by_rule(rule: Callable[[Any], Callable[[Any], Any]], inner: str, *, twice: bool) -> Any:
+    w = dense(low_rank())
+
+    def once(x: Any) -> Any:  # JAX would refuse a tracer for `w`
+        return total(INNER[inner](rule(w), x))
+
+    if not twice:
+        return jax.grad(once)(X)
+    return jax.grad(lambda x: total(jax.grad(lambda x: jnp.sin(once(x)))(x)))(X)
+
+
 @pytest.mark.without_leak_checks  # a rule that closes over an argument does keep it
 @pytest.mark.parametrize("where", DIFFERENTIATED)
 @pytest.mark.parametrize("inner", INNER)
@@ -519,15 +541,10 @@ def test_a_rule_of_an_inner_function_may_close_over_an_implicit_argument(
     def program(x: Any, w: Any) -> Any:
         return INNER[inner](rule(w), x)
 
-    def known(w: Any) -> Callable[[Any], Any]:  # JAX would refuse a tracer there
-        once = jax.grad(lambda x: total(program(x, w)))
-        if where != "both":
-            return once
-        return jax.grad(lambda x: total(jax.grad(lambda x: jnp.sin(total(program(x, w))))(x)))
-
     w = low_rank()
     with tq.materialization("allow"):
-        assert_same(DIFFERENTIATED[where](program, w)(X), known(dense(w))(X))
+        got = DIFFERENTIATED[where](program, w)(X)
+    assert_same(got, known_by_rule(rule, inner, twice=where == "both"))
 
 
 class Scaled(tq.ImplicitArray, materialization="allow"):
