@@ -51,6 +51,26 @@ def primitives_are_remembered() -> None:
 
 primitives_are_remembered()
 
+LONGEST = [
+    "static",
+    "testing",
+    "examples",
+    "packaging",
+    "scope",
+    "arrays",
+    "seed_examples",
+    "user_package",
+    "laws",
+    "relations",
+]
+"""The modules whose tests take longest, of `tests/test_<module>.py`."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first, so that no process works on when the others are done."""
+    places = {f"test_{name}": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
 
 @pytest.fixture(scope="session")
 def checker_cache(
