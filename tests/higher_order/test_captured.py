@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -152,12 +153,18 @@ def dense(name: str) -> Callable[[Any], Any]:
     return lambda s: PROGRAMS[name](X, lambda w: jnp.cos(w) * s)
 
 
+@functools.cache
+def known(name: str, way: str) -> Any:
+    return WAYS[way](dense(name))
+
+
 @pytest.mark.parametrize(
     ("name", "way"),
     [(name, way) for name in PROGRAMS for way in WAYS if way not in REFUSED.get(name, ())],
 )
 def test_what_a_handler_closes_over_is_differentiated_and_mapped(name: str, way: str) -> None:
-    assert_same(WAYS[way](implicit(name)), WAYS[way](dense(name)))
+    # JAX's gradient of dense arrays is the same under `jit`.
+    assert_same(WAYS[way](implicit(name)), known(name, "grad" if way in REVERSE else way))
 
 
 @pytest.mark.parametrize(
