@@ -710,6 +710,43 @@ def test_a_masked_array_becomes_dense_only_when_told_to() -> None:
     np.testing.assert_array_equal(tq.materialize(x), a.filled(0))
 
 
+@pytest.mark.parametrize("shape", [(4, 5), (4,), (0, 5)], ids=str)
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit], ids=["alone", "jit"])
+def test_a_loop_over_a_masked_array_keeps_what_is_missing(
+    transform: Any, shape: tuple[int, ...]
+) -> None:
+    def f(x: Any, total: Any) -> Any:
+        return lax.scan(lambda c, r: (c + r, (c + 2 * r).astype(jnp.bfloat16)), total, x)
+
+    value = numbers(0, *shape)
+    mask = np.random.default_rng(0).random(shape) < 0.7
+    x, zero = MaskedArray(value, jnp.asarray(mask)), jnp.zeros(shape[1:], jnp.float32)
+    there = MaskedArray(zero, jnp.ones(shape[1:], jnp.bool_))
+    last, every = transform(tq.use_implicit_args(f, handlers=MASKED))(x, there)
+    # NaN spreads as a missing entry does.
+    want_last, want = f(jnp.where(mask, value, jnp.nan), zero)
+    for got, dense in ((last, want_last), (every, want)):
+        assert isinstance(got, MaskedArray)
+        assert got.dtype == dense.dtype
+        np.testing.assert_array_equal(got.mask, ~np.isnan(dense))
+        np.testing.assert_array_equal(got.filled(0), jnp.where(jnp.isnan(dense), 0, dense))
+
+
+def test_a_network_runs_over_a_masked_sequence_with_its_derivative() -> None:
+    w = numbers(3, 5, 5)
+
+    def f(x: Any, w: Array) -> Any:
+        return lax.scan(lambda h, r: (jnp.tanh(h @ w + r), h), 0 * x[0], x)[0]
+
+    x, _ = masked(0)
+    x = MaskedArray(x.value, jnp.ones((4, 5), jnp.bool_).at[3, 2].set(False))
+    run = tq.use_implicit_args(f, handlers=MASKED)
+    got = jax.jit(jax.grad(lambda w: jnp.sum(jnp.sin(run(x, w).filled(0)))))(w)
+    want = jax.grad(lambda w: jnp.sum(jnp.sin(f(x.value, w).at[2].set(0))))(w)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(run(x, w).mask, [True, True, False, True, True])
+
+
 def test_a_masked_array_may_hold_zeros() -> None:
     mask = jnp.array([True, False, True])
     x = MaskedArray(Zeros(shape=(3,), dtype=jnp.float32), mask)

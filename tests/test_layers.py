@@ -61,7 +61,7 @@ _run
 _trace
 _call
 _leafwise
-_filling
+_entries
 _stacks
 _uniform
 _higher_order._rewrite

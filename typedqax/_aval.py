@@ -131,7 +131,7 @@ def describe(value: Any) -> Operand:
     """What `value` is dispatched as."""
     if is_value(value):
         return look(value).operand
-    if type(value) is _jax.CONCRETE_ARRAY or isinstance(value, jax.ShapeDtypeStruct):
+    if type(value) is _jax.CONCRETE_ARRAY or isinstance(value, _ABSTRACT):
         aval: Any = value  # it has both, and `typeof` would take longer than all the rest
     else:
         aval = jax.typeof(value)
@@ -147,6 +147,8 @@ def describe(value: Any) -> Operand:
         _dense[key] = operand
     return operand
 
+
+_ABSTRACT = (jax.ShapeDtypeStruct, _jax.ShapedArray)
 
 _dense: dict[Any, Operand] = {}
 """What dense operands of each shape and dtype are dispatched as."""

@@ -14,6 +14,7 @@ from typedqax._annotations import (
     field_patterns,
     no_leaf,
 )
+from typedqax._dims import Dims
 from typedqax._errors import Problem, SignatureError
 from typedqax._signature import ArrayPattern, Form, Parameter
 from typedqax._value import ImplicitValue, field_names
@@ -30,6 +31,17 @@ class FieldLayout(NamedTuple):
 
     patterns: tuple[ArrayPattern, ...] | None
     rank: int | None
+
+    @property
+    def whole_section(self) -> str | None:
+        """The name of the axes, any number of them, that are the whole shape: `s` of `"*s"`."""
+        names = {_whole_section(pattern.dims) for pattern in self.patterns or ()}
+        return names.pop() if len(names) == 1 else None
+
+
+def _whole_section(dims: Dims) -> str | None:
+    section = dims.section
+    return None if section is None or section.broadcast or dims.fixed else section.name
 
 
 def field_layouts(cls: type[ImplicitValue]) -> Mapping[str, FieldLayout]:

@@ -24,8 +24,8 @@ from jax.tree_util import PyTreeDef
 from typedqax import _jax
 from typedqax._aval import aval_of, batch_shape, batched_fields, is_array_like, shape_of
 from typedqax._call import Call, PrimitiveRule
+from typedqax._entries import same_filling
 from typedqax._fields import field_layouts
-from typedqax._filling import same_filling
 from typedqax._run import Run
 from typedqax._value import child_values, field_names, is_value
 

@@ -21,7 +21,7 @@ import jax
 from typedqax import _jax
 from typedqax._aval import aval_of
 from typedqax._call import Call, PrimitiveRule
-from typedqax._filling import same_filling
+from typedqax._entries import same_filling
 from typedqax._stacks import takes_indices_in_bounds
 from typedqax._value import EXTENT, ImplicitValue, extent, field_names, is_value, with_children
 

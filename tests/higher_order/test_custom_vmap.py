@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 from jax.custom_batching import custom_vmap, sequential_vmap
+from jaxtyping import Float
 
 import typedqax as tq
 from tests.agreement import (
@@ -119,6 +120,31 @@ def test_what_a_rule_cannot_be_given_as_a_stack_becomes_dense_and_is_said() -> N
         pytest.raises(tq.MaterializationError, match=r"(?s)Turned.*custom_vmap_call.*stacks of"),
     ):
         jax.vmap(use(f))(both)
+
+
+class Sums(tq.ImplicitArray, materialization="allow"):
+    """Running sums, so that a stack of these is not what its stacked field stands for."""
+
+    x: Float[tq.ArrayValue, "*s"]
+
+    def materialize(self) -> jax.Array:
+        return jnp.cumsum(self.x, 0)
+
+
+def test_why_a_stack_is_not_given_to_a_rule_is_said() -> None:
+    f = sequential_vmap(jnp.sin)
+    allow = tq.materialization("error", allow={"sin"})
+    with allow, pytest.raises(tq.MaterializationError) as caught:
+        jax.vmap(use(f))(Sums(jnp.ones((2, 3))))
+    _, told, advice, *_ = str(caught.value).splitlines()
+    assert told == (
+        "  - stacks of its fields do not make a stack of it that the vmap rule could be given: "
+        "Sums.materialize is not seen to compute each entry from those at its place in the fields"
+    )
+    assert advice.startswith(
+        'This is inside materialization("error"): give its fields to the function, and make the '
+        "array there, or let it pass with "
+    )
 
 
 class Outer(tq.ImplicitArray, materialization="allow"):

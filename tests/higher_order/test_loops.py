@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pytest
 from jax import Array, lax
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
 import typedqax as tq
 from tests.agreement import (
+    WAYS,
     X,
     assert_agrees,
     assert_same,
@@ -289,6 +291,352 @@ def test_a_carry_keeps_its_weak_type_where_jax_keeps_it() -> None:
 
     with jax.numpy_dtype_promotion("standard"):
         assert_agrees(f, low_rank())
+
+
+# --- scan, over fields that share the shape of the array -----------------------------------------
+
+
+class Unit(tq.ImplicitArray, materialization="error"):
+    """Numbers in a unit, which is lost where they become dense."""
+
+    value: Shaped[tq.ArrayValue, "*s"]
+    unit: str = tq.aux_field(default="m")
+
+    def materialize(self) -> Array:
+        return self.value
+
+
+class Blend(tq.ImplicitArray, materialization="allow"):
+    """One of two numbers, and a share of the other."""
+
+    a: Float[tq.ArrayValue, "*s"]
+    b: Float[tq.ArrayValue, "*s"]
+    share: Float[tq.ArrayValue, ""]
+
+    def materialize(self) -> Array:
+        a, b = self.a, self.b
+        return jnp.where(a > b, a, jnp.clip(b, -0.5, 0.5)) + self.share * jnp.sin(a) * 2
+
+
+def blend(*shape: int) -> Blend:
+    return Blend(numbers(rng(1), *shape), numbers(rng(2), *shape), jnp.float32(0.25))
+
+
+def blended(w: Blend) -> Array:
+    """By hand."""
+    chosen = jnp.where(w.a > w.b, w.a, jnp.minimum(jnp.maximum(w.b, -0.5), 0.5))
+    return chosen + 2 * w.share * jnp.sin(w.a)
+
+
+def unit_through(op: ops.UnaryOp, x: Unit, /, **params: Any) -> Unit:
+    return Unit(op.bind(x.value, **params), x.unit)
+
+
+def unit_scaled(x: Unit, y: Float[Array, "..."], /) -> Unit:
+    return Unit(x.value * y, x.unit)
+
+
+def unit_sum(x: Unit, y: Unit, /) -> Unit:
+    return Unit(x.value + y.value, x.unit)
+
+
+UNITS = tq.HandlerTable(
+    "units",
+    (ops.structural | ops.convert_element_type | ops.reduce_sum).to(unit_through),
+    ops.mul.to(unit_scaled),
+    ops.add.to(unit_sum),
+)
+
+HOWS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "reverse": {"reverse": True},
+    "unroll": {"unroll": 2},
+    "unroll all": {"unroll": True},
+}
+
+
+SHAPES = [(3,), (3, 2), (3, 2, 2), (1, 2), (0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "how"),
+    [
+        *[pytest.param((3, 2), how, id=name) for name, how in HOWS.items()],
+        *[pytest.param(shape, {}, id=str(shape)) for shape in SHAPES],
+    ],
+)
+def test_fields_that_share_the_shape_are_sliced_and_stacked_as_the_array_is(
+    shape: tuple[int, ...], how: dict[str, Any]
+) -> None:
+    def f(xs: Any) -> Any:
+        zero = xs[0] * jnp.float32(0) if len(xs.shape) < 2 else jnp.sum(xs, 0) * jnp.float32(0)
+        return lax.scan(lambda c, x: (c + x, c + x * jnp.float32(2)), zero, xs, **how)
+
+    value = numbers(rng(), *shape)
+    last, every = use(f, UNITS)(Unit(value, "km"))
+    assert (type(last), type(every)) == (Unit, Unit)
+    assert (last.unit, every.unit) == ("km", "km")
+    assert_same((last.value, every.value), f(value))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_scan_of_fields_that_share_the_shape_is_that_of_the_array(way: str) -> None:
+    def f(xs: Any) -> Any:
+        return lax.scan(lambda c, x: (c + jnp.sum(x), x.T), jnp.float32(0), xs)
+
+    w = blend(3, 2, 2)
+    got = WAYS[way](lambda w: f_of_materialized(use(f), w), w)
+    assert_same(got, WAYS[way](lambda w: f(blended(w)), w))
+
+
+def f_of_materialized(f: Any, w: Any) -> Any:
+    return tq.materialize(f(w))
+
+
+def test_fields_that_share_the_shape_are_sliced_under_vmap_outside_and_inside() -> None:
+    f: Any = lambda xs: lax.map(lambda x: x * jnp.float32(2), xs)
+    value = numbers(rng(), 2, 3, 4)
+    outside = jax.vmap(use(f, UNITS), in_axes=1)(Unit(value))
+    inside = use(jax.vmap(f, in_axes=1), UNITS)(Unit(value))
+    for got in (outside, inside):
+        assert isinstance(got, Unit)
+        assert_same(got.value, jax.vmap(f, in_axes=1)(value))
+
+
+def test_numbers_beside_fields_that_share_the_shape_are_shared_by_slices() -> None:
+    seen: list[tuple[int, ...]] = []
+
+    def total(w: Blend, /, *, axes: tuple[int, ...], **params: Any) -> Array:
+        seen.append(w.shape)
+        return jnp.sum(blended(w), axes)
+
+    table = tq.HandlerTable("totals", ops.reduce_sum.to(total))
+    assert_same(
+        use(lambda xs: lax.map(jnp.sum, xs), table)(blend(3, 2)), blended(blend(3, 2)).sum(1)
+    )
+    assert_same(use(lambda xs: lax.map(lambda x: x + x, xs))(blend(3)), 2 * blended(blend(3)))
+    assert set(seen) == {(2,)}
+
+
+def test_results_of_another_dtype_are_stacked_alike() -> None:
+    f: Any = lambda xs: lax.map(lambda x: x.astype(jnp.bfloat16), xs)
+    got = use(f, UNITS)(Unit(numbers(rng(), 3, 2)))
+    assert isinstance(got, Unit)
+    assert_same(got.value, numbers(rng(), 3, 2).astype(jnp.bfloat16))
+
+
+def test_arrays_in_fields_that_share_the_shape_are_sliced_where_they_can_be() -> None:
+    f: Any = lambda xs: lax.map(lambda x: x.T, xs)
+    table = tq.HandlerTable("both", UNITS, HANDLERS)
+    got = use(f, table)(Unit(Zeros(shape=(3, 2, 1), dtype=jnp.float32)))
+    assert isinstance(got, Unit)
+    assert isinstance(got.value, Zeros)
+    assert got.shape == (3, 1, 2)
+    with pytest.raises(tq.MaterializationError, match="in its field value, its fields have no"):
+        use(f, UNITS)(Unit(low_rank()))
+
+
+class Of(tq.ImplicitArray, materialization="allow"):
+    """What is to be sliced by its own shape, if each entry were computed alike."""
+
+    v: Float[tq.ArrayValue, "*s"]
+
+
+class RunningSums(Of):
+    def materialize(self) -> Array:
+        return jnp.cumsum(self.v, 0)
+
+
+class Flipped(Of):
+    def materialize(self) -> Array:
+        return self.v[::-1]
+
+
+class Normalized(Of):
+    def materialize(self) -> Array:
+        return self.v / jnp.max(self.v)
+
+
+class Ramp(Of):
+    def materialize(self) -> Array:
+        return self.v * lax.broadcasted_iota(jnp.float32, self.v.shape, 0)
+
+
+class ByRank(Of):
+    def materialize(self) -> Array:
+        return self.v * 2 if self.v.ndim > 1 else self.v
+
+
+class BySize(Of):
+    def materialize(self) -> Array:
+        return self.v * self.v.size
+
+
+class BesideRows(Of):
+    def materialize(self) -> Array:
+        return self.v + ROWS
+
+
+class OnlyMatrices(Of):
+    def materialize(self) -> Array:
+        if self.v.ndim != 2:
+            raise ValueError("a matrix is due")
+        return self.v * 3
+
+
+class TwoShapes(Of):
+    other: Float[tq.ArrayValue, "*t"]
+
+    def materialize(self) -> Array:
+        return self.v
+
+
+class OpenShape(Of):
+    other: tq.ArrayValue
+
+    def materialize(self) -> Array:
+        return self.v
+
+
+class InFront(tq.ImplicitArray, materialization="allow"):
+    v: Float[tq.ArrayValue, "*s n"]
+
+    def materialize(self) -> Array:
+        return self.v
+
+
+class Repeated(tq.ImplicitArray, materialization="allow"):
+    v: Float[tq.ArrayValue, "#*s"]
+    w: Float[tq.ArrayValue, "#*s"]
+
+    def materialize(self) -> Array:
+        return self.v + self.w
+
+
+V = numbers(rng(5), 3, 2)
+ROWS = numbers(rng(6), 3, 2)
+
+NOT_ALIKE: dict[str, tuple[Any, Array]] = {
+    "running sums": (RunningSums(V), jnp.stack([V[0], V[0] + V[1], V[0] + V[1] + V[2]])),
+    "flipped": (Flipped(V), jnp.stack([V[2], V[1], V[0]])),
+    "normalized": (Normalized(V), V / V.max()),
+    "by place": (Ramp(V), jnp.stack([0 * V[0], V[1], 2 * V[2]])),
+    "by rank": (ByRank(V), 2 * V),
+    "by size": (BySize(V), 6 * V),
+    "beside numbers of its own": (BesideRows(V), V + ROWS),
+    "of matrices alone": (OnlyMatrices(V), 3 * V),
+    "two shapes": (TwoShapes(V, V), V),
+    "an open shape": (OpenShape(V, V), V),
+    "axes behind": (InFront(V), V),
+    "repeated": (Repeated(V, V[:1]), V + V[:1]),
+}
+
+
+@pytest.mark.parametrize("kind", NOT_ALIKE)
+def test_fields_that_share_the_shape_are_not_sliced_for_entries_computed_otherwise(
+    kind: str,
+) -> None:
+    w, whole = NOT_ALIKE[kind]
+    f: Any = lambda xs: lax.scan(lambda c, x: (c + jnp.sum(x), jnp.sin(x)), jnp.float32(0), xs)
+    assert_same(use(f)(w), f(whole))
+    g: Any = lambda x: lax.scan(lambda c, _: (c, x), 0, None, length=3)[1]
+    assert_same(tq.materialize(use(g)(w)), g(whole))
+
+
+def test_a_field_of_another_shape_than_its_annotation_says_is_not_sliced() -> None:
+    with tq.checks(False):
+        w = Blend(V, V[:1] - 0.1, jnp.float32(0.25))
+        f: Any = lambda xs: lax.map(jnp.sin, xs)
+        assert_same(use(f)(w), f(blended(w)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "materialize", "reason", "remedy"),
+    [
+        pytest.param(
+            {"v": tq.ArrayValue},
+            lambda self: self.v,
+            "the annotations of its fields do not tell which of their axes are axes of it",
+            "annotate the array fields of Kept with names for their axes, as in "
+            '"m n", so that it may have batch axes in front of these; or all with "*s", if each '
+            "entry is computed from those at its place in them",
+            id="unannotated",
+        ),
+        pytest.param(
+            {"v": Float[tq.ArrayValue, "m n"]},
+            lambda self: self.v,
+            "its fields have no axes in front of those that their annotations name",
+            "take the slices in the loop, as in x[i], with handlers for what takes them",
+            id="no batch axes",
+        ),
+        pytest.param(
+            {"v": Float[tq.ArrayValue, "*s"]},
+            lambda self: jnp.cumsum(self.v, 0),
+            "Kept.materialize is not seen to compute each entry from those at its place in the "
+            "fields",
+            "take the slices in the loop, as in x[i], with handlers for what takes them",
+            id="entries of others",
+        ),
+        pytest.param(
+            {},
+            lambda self: jnp.arange(6.0, dtype=jnp.float32).reshape(self.shape),
+            "it has no fields, and no one number is seen to fill it in every shape",
+            "take the slices in the loop, as in x[i], with handlers for what takes them",
+            id="no fields",
+        ),
+    ],
+)
+def test_why_an_array_is_not_sliced_is_said_as_it_is(
+    fields: dict[str, Any], materialize: Any, reason: str, remedy: str
+) -> None:
+    body = {"__annotations__": fields, "materialize": materialize, "__module__": __name__}
+    cls: Any = types.new_class(
+        "Kept", (tq.ImplicitArray,), {"materialization": "error"}, lambda into: into.update(body)
+    )
+    w = cls(V) if fields else cls(shape=V.shape, dtype=V.dtype)
+    with pytest.raises(tq.MaterializationError) as caught:
+        use(lambda xs: lax.scan(lambda c, x: (c, x), 0, xs))(w)
+    _, told, advice, *_ = str(caught.value).splitlines()
+    assert told == f"  - slices of its fields do not make slices of it: {reason}"
+    assert advice == (
+        'Kept is defined with materialization="error", since its dense form loses meaning: '
+        f"{remedy}, or call tq.materialize(...) where dense is meant."
+    )
+
+
+@pytest.mark.parametrize(
+    ("w", "reason", "remedy"),
+    [
+        pytest.param(
+            RunningSums(V),
+            ": RunningSums.materialize is not seen to compute each entry from those at its place "
+            "in the fields",
+            "give its fields as results of the loop, and make the array of their stacks",
+            id="entries of others",
+        ),
+        pytest.param(
+            blend(3, 2),
+            "",
+            "give its fields as results of the loop, and make the array of their stacks",
+            id="a number beside",
+        ),
+        pytest.param(
+            OpenShape(V, V),
+            ": the annotations of its fields do not tell which of their axes are axes of it",
+            "annotate the array fields of OpenShape with names for their axes, as in "
+            '"m n", so that it may have batch axes in front of these; or all with "*s", if each '
+            "entry is computed from those at its place in them",
+            id="unannotated",
+        ),
+    ],
+)
+def test_why_results_are_not_stacked_is_said_as_it_is(w: Any, reason: str, remedy: str) -> None:
+    f: Any = lambda x: lax.scan(lambda c, _: (c, x), 0, None, length=3)
+    with tq.materialization("error"), pytest.raises(tq.MaterializationError) as caught:
+        use(f)(w)
+    _, told, advice, *_ = str(caught.value).splitlines()
+    assert told == f"  - stacks of its fields do not make a stack of it{reason}"
+    assert advice.startswith(f'This is inside materialization("error"): {remedy}, or let it pass')
 
 
 # --- while, fori, map, associative_scan ----------------------------------------------------------

@@ -211,18 +211,18 @@ class Conform:
         slots: the types.
         primitive: what asks for them, for the report.
         reasons: of each result, why it may have to become dense, for the report.
-        remedy: how to avoid that, for the report.
+        remedies: of each result, how to avoid that, for the report.
     """
 
     slots: Slots
     primitive: str
     reasons: tuple[tuple[str, ...], ...]
-    remedy: str
+    remedies: tuple[str, ...]
 
     @classmethod
     def alike(cls, slots: Slots, primitive: str, reason: str, remedy: str) -> Conform:
-        """The same reason for every result."""
-        return cls(slots, primitive, ((reason,),) * len(slots), remedy)
+        """The same reason and remedy for every result."""
+        return cls(slots, primitive, ((reason,),) * len(slots), (remedy,) * len(slots))
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,7 +420,7 @@ def conform_values(
     """Each value as one of its slot: unchanged, or dense, or with some of its fields dense."""
 
     def conformed(
-        value: Any, target: Any, argument: Argument | None, reasons: tuple[str, ...]
+        value: Any, target: Any, argument: Argument | None, reasons: tuple[str, ...], remedy: str
     ) -> Any:
         if not is_value(value):
             return value if is_value(target) else _as_aval(value, target)
@@ -432,7 +432,7 @@ def conform_values(
                     reasons,
                     source=trace.place(),
                     argument=argument,
-                    remedy=conform.remedy,
+                    remedy=remedy,
                 )
             )
             return _as_aval(densify(value, trace.run, argument, conform.primitive), target)
@@ -441,7 +441,7 @@ def conform_values(
         for name, field in child_values(value):
             own = argument and argument.field(name)
             fields[name] = jax.tree.map(
-                lambda each, to, own=own: conformed(each, to, own, reasons),
+                lambda each, to, own=own: conformed(each, to, own, reasons, remedy),
                 field,
                 targets[name],
                 is_leaf=is_value,
@@ -449,9 +449,9 @@ def conform_values(
         return with_children(value, fields)
 
     return [
-        conformed(value, slot.stand_in(), argument, reasons)
-        for value, slot, argument, reasons in zip(
-            values, conform.slots, arguments, conform.reasons, strict=True
+        conformed(value, slot.stand_in(), argument, reasons, remedy)
+        for value, slot, argument, reasons, remedy in zip(
+            values, conform.slots, arguments, conform.reasons, conform.remedies, strict=True
         )
     ]
 

@@ -17,15 +17,15 @@ from typedqax._higher_order._rewrite import (
     rewrite,
     slots_of,
 )
-from typedqax._higher_order._slices import stack_of
+from typedqax._higher_order._slices import Unsliced, stack_of
 from typedqax._materialization import Materialization
 from typedqax._trace import ImplicitTrace, densify
 from typedqax._value import is_value
 
 REASON = "a function with its own vmap rule gives dense results, since the rule speaks of those"
 REMEDY = "take the rule away"
-UNSTACKED = "stacks of its fields do not make a stack of it, which the vmap rule could be given"
-AXES = "annotate the axes of the array fields of the class, so that it may have batch axes"
+UNSTACKED = "stacks of its fields do not make a stack of it that the vmap rule could be given"
+GIVING = "give its fields to the function, and make the array there"
 
 
 def custom_vmap(call: Call) -> list[Any]:
@@ -96,10 +96,12 @@ def _stack(
     if not slot.implicit or not any(batched):
         return value
     run, source = trace.run, trace.place()
-    if stack_of(run, slot, size, batched) is not None:
+    stack = stack_of(run, slot, size, batched)
+    if not isinstance(stack, Unsliced):
         return value
     one = slot.stand_in()
-    run.happened(Materialization.of(one, primitive, [UNSTACKED], source=source, remedy=AXES))
+    reason, remedy = stack.told(UNSTACKED), stack.annotating or GIVING
+    run.happened(Materialization.of(one, primitive, [reason], source=source, remedy=remedy))
 
     def dense_one(*leaves: Any) -> jax.Array:
         return densify(jax.tree.unflatten(slot.tree, leaves), run, None, primitive)

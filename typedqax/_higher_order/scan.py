@@ -24,13 +24,14 @@ from typedqax._higher_order._rewrite import (
     slots_of,
     through,
 )
-from typedqax._higher_order._slices import Slices, slices_of, stack_of
+from typedqax._higher_order._slices import Slices, Unsliced, slices_of, stack_of
 from typedqax._trace import ImplicitTrace
 from typedqax._value import is_value
 
 UNSLICED = "slices of its fields do not make slices of it"
-AXES = "annotate the axes of the array fields of the class, so that it may have batch axes"
+TAKING = "take the slices in the loop, as in x[i], with handlers for what takes them"
 UNSTACKED = "stacks of its fields do not make a stack of it"
+GIVING = "give its fields as results of the loop, and make the array of their stacks"
 
 
 def scan(call: Call) -> list[Any]:
@@ -52,16 +53,18 @@ def scan(call: Call) -> list[Any]:
     ys = drafted(carry).slots[len(carry) :]
     with _jax.under(trace.parent):
         stacks = [stack_of(trace.run, y, length) for y in ys]
-    y_slots = tuple(
-        [y if stack is not None else dense_slot(y) for y, stack in zip(ys, stacks, strict=True)]
-    )
-    conform = Conform(
-        carry + y_slots, name, (*reasons, *[(UNSTACKED,)] * len(ys)), f"{REMEDY}; {AXES}"
-    )
+    y_slots, whys, remedies = [], [], []
+    for y, stack in zip(ys, stacks, strict=True):
+        unsliced = stack if isinstance(stack, Unsliced) else Unsliced()
+        y_slots.append(dense_slot(y) if unsliced is stack else y)
+        whys.append((unsliced.told(UNSTACKED),))
+        remedies.append(unsliced.annotating or GIVING)
+    kept = (REMEDY,) * len(carry)
+    conform = Conform((*carry, *y_slots), name, (*reasons, *whys), (*kept, *remedies))
     new_body = rewrite(trace, body, const_slots + carry + x_slots, known, conform)
     with _jax.under(trace.parent):
-        initial = conform_values(trace, initial, of_carry, Conform(carry, name, reasons, REMEDY))
-    return _bind(call, new_body, consts, initial, xs, slices, carry + y_slots)
+        initial = conform_values(trace, initial, of_carry, Conform(carry, name, reasons, kept))
+    return _bind(call, new_body, consts, initial, xs, slices, (*carry, *y_slots))
 
 
 def _bind(
@@ -113,11 +116,12 @@ def _sliceable(
 ) -> tuple[Any, Slices]:
     """`x`, made dense if it has to be, and its slices."""
     slices = slices_of(trace.run, x)
-    if slices is None and is_value(x):
+    if isinstance(slices, Unsliced) and is_value(x):
         slot = Slot.dense(aval_of(x))
-        conform = Conform.alike((slot,), primitive, UNSLICED, AXES)
+        reason, remedy = slices.told(UNSLICED), slices.annotating or TAKING
+        conform = Conform.alike((slot,), primitive, reason, remedy)
         (x,) = conform_values(trace, [x], [argument], conform)
         slices = slices_of(trace.run, x)
-    if slices is None:
-        raise AssertionError("a dense array can be sliced")
-    return x, slices
+    if isinstance(slices, Slices):
+        return x, slices
+    raise AssertionError("a dense array can be sliced")

@@ -37,7 +37,7 @@ def while_loop(call: Call) -> list[Any]:
     carry, reasons = settle_carry(
         call, slots_of(initial), lambda carry: draft(trace, body, body_slots + carry, body_known)
     )
-    conform = Conform(carry, name, reasons, REMEDY)
+    conform = Conform(carry, name, reasons, (REMEDY,) * len(carry))
     with _jax.under(trace.parent):
         initial = conform_values(trace, initial, known, conform)
     new_body = rewrite(trace, body, body_slots + carry, body_known, conform)
