@@ -36,6 +36,19 @@ def only(package: Callable[..., Path], name: str, body: str) -> tuple[Finding, s
 
 
 HANDLERS = {
+    "handler of a base that stands for something else": (
+        (
+            "class Bad(Low):\n"
+            '    m: Float[tq.ArrayValue, ""]\n'
+            "    def materialize(self) -> Array:\n"
+            "        return super().materialize() * self.m\n"
+            "def of_low(x: Low, /, **params: Any) -> Array: ...\n"
+            'T = tq.HandlerTable("t", ops.sin.to(of_low))\n'
+        ),
+        "inherited-handler",
+        "class Bad(",
+        "`Bad` overrides the `materialize` of Low, and handlers declared for Low take it, which",
+    ),
     "bad shape, of jaxtyping": (
         'def bad(x: Float[Low, "... m ..."], /) -> Array: ...\nT = ops.sin.to(bad)\n',
         "shape",

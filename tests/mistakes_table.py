@@ -51,7 +51,9 @@ messages are cut.
 This page is written by `python -m tests.mistakes_table`; a test writes it again and compares.
 """
 
-FINDING = re.compile(r"(?P<file>\S+):\d+: (?P<severity>error|note): .*  \[(?P<code>[\w-]+)\]")
+FINDING = re.compile(
+    r"(?P<file>\S+):\d+: (?P<severity>error|warning|note): .*  \[(?P<code>[\w-]+)\]"
+)
 PLACES = re.compile(r" \(\S+\.py:\d+\)| at \S+\.py:\d+|\S+\.py:\d+")
 
 _LONGEST = 160
@@ -139,7 +141,7 @@ def _brief(error: Exception) -> str:
 
 
 def _findings() -> Mapping[str, str]:
-    """What the command finds in each file: the codes of its errors; where it has none, of notes."""
+    """What the command finds in each file: the codes of errors; if there are none, of others."""
     command = [sys.executable, "-m", "typedqax", "check", "mistakes"]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(HOME.parent)])}
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
@@ -149,12 +151,13 @@ def _findings() -> Mapping[str, str]:
     for line in done.stdout.splitlines():
         found = FINDING.fullmatch(line)
         if found is not None:
-            of_file = codes.setdefault(str(ROOT / found["file"]), {"error": {}, "note": {}})
-            of_file[found["severity"]][found["code"]] = None
-    return {
-        file: ", ".join(found["error"] or [f"{code} (a note)" for code in found["note"]])
-        for file, found in codes.items()
-    }
+            of_file = codes.setdefault(str(ROOT / found["file"]), {"error": {}, "other": {}})
+            severity, code = found["severity"], found["code"]
+            if severity == "error":
+                of_file["error"][code] = None
+            else:
+                of_file["other"][f"{code} (a {severity})"] = None
+    return {file: ", ".join(found["error"] or found["other"]) for file, found in codes.items()}
 
 
 if __name__ == "__main__":

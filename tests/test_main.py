@@ -44,6 +44,22 @@ def test_the_command_exits_with_0_when_there_are_only_notes(
     assert out[1] == "Success: no errors found in 2 modules (1 note)"
 
 
+def test_warnings_and_notes_are_counted_beside_errors(
+    package: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    warned = HANDLERS["handler of a base that stands for something else"][0]
+    noted = HANDLERS["param that is declined when it is there"][0]
+    package("sample_warned", rules=HEAD + warned, more=HEAD + noted)
+    assert command.main(["check", "sample_warned"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[1].startswith("sample_warned/rules.py:14: warning: `Bad` overrides the")
+    assert out[2] == "Success: no errors found in 3 modules (1 warning, 1 note)"
+    package("sample_worse", rules=HEAD + warned, more=HEAD + HANDLERS["bad shape, of ours"][0])
+    assert command.main(["check", "sample_worse"]) == 1
+    total = capsys.readouterr().out.splitlines()[-1]
+    assert total == "Found 1 error in 1 file and 1 warning (checked 3 modules)"
+
+
 def test_a_clean_package_is_a_success(
     package: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,7 @@ from contextlib import redirect_stdout
 
 from typedqax._check import Checked, check_packages
 from typedqax._errors import UsageError
-from typedqax._findings import CODES
+from typedqax._findings import CODES, Severity
 from typedqax._layout import working_folder
 
 USAGE = "usage: python -m typedqax check PKG [PKG...]"
@@ -20,9 +20,11 @@ lists all that can be said against their handlers, tables and implicit classes, 
 
     file:line: error: text  [code]
 
-A note is what may well be meant. What a module prints while it is imported goes to stderr.
+A warning is what gives wrong numbers unless it is meant, a note what may well be meant. What a
+module prints while it is imported goes to stderr.
 
-exit status: 0 without errors (notes do not count), 1 with some, 2 on wrong usage, 130 interrupted
+exit status: 0 without errors (warnings and notes do not count), 1 with some, 2 on wrong usage,
+130 interrupted
 
 codes:
 {{codes}}
@@ -64,13 +66,14 @@ def report(checked: Checked) -> str:
     """A line for each finding, as mypy writes them, and one with the totals."""
     here = working_folder()
     lines = [str(finding).replace(here, "") for finding in checked.findings]
-    errors, notes = checked.errors, len(checked.findings) - checked.errors
-    modules = _counted(checked.modules, "module")
+    errors, modules = checked.errors, _counted(checked.modules, "module")
+    beside: list[Severity] = ["warning", "note"]
+    counts = [_counted(count, each) for each in beside if (count := checked.count(each))]
     if not errors:
-        more = f" ({_counted(notes, 'note')})" if notes else ""
+        more = f" ({', '.join(counts)})" if counts else ""
         return "\n".join([*lines, f"Success: no errors found in {modules}{more}", ""])
     files = len({each.file for each in checked.findings if each.severity == "error"})
-    more = f" and {_counted(notes, 'note')}" if notes else ""
+    more = "".join(f" and {count}" for count in counts)
     total = f"Found {_counted(errors, 'error')} in {_counted(files, 'file')}{more}"
     return "\n".join([*lines, f"{total} (checked {modules})", ""])
 

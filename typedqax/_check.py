@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from typedqax import _jax
-from typedqax._class_findings import class_findings
+from typedqax._class_findings import class_findings, inheriting_findings, naming
 from typedqax._collecting import Refusal, collecting
 from typedqax._errors import SignatureError, UsageError
-from typedqax._findings import Finding, findings
+from typedqax._findings import Finding, Severity, findings
 from typedqax._importing import failed_imports, import_packages, is_of
 from typedqax._installed import installed_table
 from typedqax._rule import Rule
@@ -27,8 +27,9 @@ def check(*packages: str) -> list[Finding]:
 
     That is: of every table that exists and of all that is installed together, what is ambiguous
     or declared twice, handlers that never run, and those whose params or results are not what
-    they say; of every implicit class, fields and a `materialize` that contradict themselves. What
-    may well be meant has the severity `"note"`, the rest `"error"`.
+    they say; of every implicit class, fields and a `materialize` that contradict themselves, and
+    handlers that were written for the `materialize` of a base. What may well be meant has the
+    severity `"note"`, what gives wrong numbers unless it is meant `"warning"`, the rest `"error"`.
 
     It looks at what has been imported. `python -m typedqax check PKG` imports a package first, and
     lists, besides, what its imports would be stopped by.
@@ -63,16 +64,21 @@ def _found(packages: Iterable[str]) -> list[Finding]:
 
     found: set[Finding] = set()
     rules: dict[Rule, None] = {}
-    for table in (*live_tables(), installed_table()):
+    tables = (*live_tables(), installed_table())
+    for table in tables:
         concerned = [rule for rule in table.rules if concerns(rule.handler.origin.module)]
         if concerned:
             found.update(findings(_brought_up_to_date(table)))
             rules |= dict.fromkeys(concerned)
     for rule in rules:
         found.update(rule_findings(rule))
+    # Of every package: the handlers of a base are mostly another's than the class is.
+    declared = {rule: None for table in tables for rule in table.rules}
+    named = naming(rule for rule in declared if _is_loaded(rule.handler.origin.module))
     for cls in implicit_classes():
         if concerns(cls.__module__):
             found.update(class_findings(cls))
+            found.update(inheriting_findings(cls, named))
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in wanted and isinstance(module, ModuleType):
             found.update(source_findings(module))
@@ -109,7 +115,11 @@ class Checked:
     @property
     def errors(self) -> int:
         """How many findings are errors."""
-        return sum(each.severity == "error" for each in self.findings)
+        return self.count("error")
+
+    def count(self, severity: Severity) -> int:
+        """How many findings are of this severity."""
+        return sum(each.severity == severity for each in self.findings)
 
 
 def check_packages(*names: str) -> Checked:

@@ -1,4 +1,4 @@
-"""Findings about implicit classes: fields and a `materialize` that contradict themselves."""
+"""Findings about implicit classes: what fields, `materialize` and handlers say against another."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import inspect
 import itertools
 import traceback
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -28,8 +28,10 @@ from typedqax._mismatch import mismatch
 from typedqax._origin import Place
 from typedqax._polynomial import Polynomial, Size
 from typedqax._relations import inhabited
-from typedqax._signature import ArrayPattern, Dense, Operand, Parameter, Signature
-from typedqax._value import ImplicitValue, field_names
+from typedqax._rule import Entry, Rule
+from typedqax._rule_findings import never_of
+from typedqax._signature import ArrayPattern, Dense, Operand, Parameter, Signature, shown_class
+from typedqax._value import ImplicitValue, dispatch_root, field_names
 from typedqax._written import WrittenClass, method_place
 
 
@@ -299,3 +301,78 @@ def _of_different_sizes(
         of(parameter.alternatives[0], operand)
         for parameter, operand in zip(parameters, witness, strict=True)
     )
+
+
+# --- handlers of a base --------------------------------------------------------------------------
+
+
+Naming: TypeAlias = Mapping[type, Sequence[tuple[Entry, ArrayPattern]]]
+"""By class, the handlers that name it for an operand, and what they say of that."""
+
+
+def naming(rules: Iterable[Rule]) -> Naming:
+    """By class, which of these rules name it."""
+    found: dict[type, list[tuple[Entry, ArrayPattern]]] = defaultdict(list)
+    for rule in rules:
+        for entry in rule.entries:
+            for pattern in entry.signature.patterns:
+                for cls in pattern.classes:
+                    found[cls].append((entry, pattern))
+    return found
+
+
+def inheriting_findings(cls: type[ImplicitValue], rules: Naming) -> Iterator[Finding]:
+    """That handlers of a base take a class which stands for something else.
+
+    A handler that is declared for a class takes what is derived from it. Where that overrides
+    `materialize`, the handler computes what the one of the base gives.
+    """
+    own = inspect.getattr_static(cls, "materialize", None)
+    if own is None or inspect.isabstract(cls):
+        return
+    bases = [
+        base
+        for base in cls.__mro__[1:]
+        if issubclass(base, ImplicitValue) and dispatch_root(base) is base is not ImplicitValue
+    ]
+    alike = [base for base in bases if inspect.getattr_static(base, "materialize", None) is own]
+    others = [
+        base
+        for base in bases
+        if base not in alike
+        and not inspect.isabstract(base)
+        and not any(issubclass(each, base) for each in alike)  # of which it is told
+    ]
+    has = {entry.target.attribute for each in (cls, *alike) for entry, _ in rules.get(each, ())}
+    taking: dict[str, list[Entry]] = {}
+    for base in others:
+        missed = [
+            entry
+            for entry, pattern in rules.get(base, ())
+            # What no array of the base can be was written for a class derived from it.
+            if not never_of(base, pattern)
+            and not never_of(cls, pattern)
+            and entry.target.attribute not in has
+        ]
+        if missed:
+            taking[shown_class(base)] = missed
+    if not taking:
+        return
+    missed = [entry for each in taking.values() for entry in each]
+    targets = sorted({f"`{entry.target.attribute}`" for entry in missed})
+    origins = sorted({(h.place.file, h.place.line, h.name) for h in (e.handler for e in missed)})
+    handlers = [f"`{handler}` ({file}:{line})" for file, line, handler in origins]
+    name, shown = cls.__qualname__, " and ".join(taking)
+    text = (
+        f"`{name}` overrides the `materialize` of {shown}, and handlers declared for {shown} take "
+        f"it, which compute what that one gives: {_first_three(handlers)}, for "
+        f"{_first_three(targets)}; declare handlers for {name}, or derive both from an abstract "
+        f"class that they have in common, or see with typedqax.testing.check_handlers that these "
+        f"agree with {name}.materialize"
+    )
+    yield _finding(cls, WrittenClass.of(cls).place(), "inherited-handler", text, "warning")
+
+
+def _first_three(names: Sequence[str]) -> str:
+    more = len(names) - 3
+    return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")

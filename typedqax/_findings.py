@@ -15,7 +15,7 @@ from typedqax._rule import Entry, Rule, named
 from typedqax._table import HandlerTable
 from typedqax._unsettled import unsettled
 
-Severity: TypeAlias = Literal["error", "note"]
+Severity: TypeAlias = Literal["error", "warning", "note"]
 
 CODES: Mapping[str, str] = {
     "always-declines": "a handler that takes no call at all",
@@ -30,6 +30,7 @@ CODES: Mapping[str, str] = {
     "handler": "what cannot be called as a handler",
     "ignored-param": "a param swallowed by **_ that decides which numbers come out",
     "import": "an import that fails",
+    "inherited-handler": "handlers of a base with another materialize (a warning)",
     "materialize": "a materialize that raises, or is not as annotated",
     "not-entered": "a policy, or a block of declarations, without `with`",
     "one-sided": "a handler without a counterpart for the other order of operands",
@@ -56,7 +57,8 @@ class Finding:
         line: the line there.
         code: what kind of finding it is, one of `CODES`.
         text: what was found and what to do, without the place.
-        severity: `"error"`; or `"note"` for what may well be meant.
+        severity: `"error"`; or `"warning"` for what gives wrong numbers unless it is meant; or
+            `"note"` for what may well be meant.
         packages: the top-level packages whose code it is about.
     """
 

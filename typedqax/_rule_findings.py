@@ -23,7 +23,7 @@ from typedqax._handler import Handler
 from typedqax._mismatch import mismatch
 from typedqax._rule import Entry, Rule, named
 from typedqax._signature import ArrayPattern, Dense, Form, Parameter, Signature
-from typedqax._value import implicit_classes
+from typedqax._value import ImplicitValue, implicit_classes
 from typedqax._written import gives_nothing, returned
 
 
@@ -101,23 +101,30 @@ def _contradicts(wanted: ArrayPattern) -> str:
     for cls in implicit_classes():
         if wanted.classes.isdisjoint(cls.__mro__) or isabstract(cls):
             continue
-        ranks = [layout.rank for layout in read_fields(cls)[0].values()]
-        try:
-            result = materialize_result(cls)
-        except ContractError:
+        reason = never_of(cls, wanted)
+        if not reason:
             return ""
-        # Where fields name no axes, an array may have less of them than its dense one should.
-        if not ranks or None in ranks or result is None or not result.items:
-            return ""
-        given = result.items[0]
-        name = f"`{cls.__qualname__}.materialize`"
-        if not any(wanted.dtypes & each.dtypes for each in given):
-            reasons.append(f"another dtype than {name} gives ({result.text})")
-        elif wanted.dims.section is None and all(wanted.dims.fixed < e.dims.fixed for e in given):
-            reasons.append(f"fewer axes than {name} gives ({result.text})")
-        else:
-            return ""
+        reasons.append(reason)
     return reasons[0] if reasons and Dense not in wanted.classes else ""
+
+
+def never_of(cls: type[ImplicitValue], wanted: ArrayPattern) -> str:
+    """What `wanted` takes, and the `materialize` of `cls` never gives; empty if it may."""
+    try:
+        ranks = [layout.rank for layout in read_fields(cls)[0].values()]
+        result = materialize_result(cls)
+    except (ContractError, TypeError, ValueError):  # dataclasses refuse its fields: told of those
+        return ""
+    # Where fields name no axes, an array may have less of them than its dense one should.
+    if not ranks or None in ranks or result is None or not result.items:
+        return ""
+    given = result.items[0]
+    name = f"`{cls.__qualname__}.materialize`"
+    if not any(wanted.dtypes & each.dtypes for each in given):
+        return f"another dtype than {name} gives ({result.text})"
+    if wanted.dims.section is None and all(wanted.dims.fixed < each.dims.fixed for each in given):
+        return f"fewer axes than {name} gives ({result.text})"
+    return ""
 
 
 @cache
