@@ -60,10 +60,16 @@ LONGEST = [
     "packaging",
     "scope",
     "arrays",
-    "seed_examples",
+    "transform_law",
+    "shard_map",
     "user_package",
     "laws",
     "relations",
+    "other_families",
+    "captured",
+    "seed_examples",
+    "usage",
+    "loops",
 ]
 """The modules whose tests take longest, of `tests/test_<module>.py`."""
 
