@@ -20,6 +20,7 @@ _jax
 _collecting
 _declined
 _value
+_closure
 _polynomial
 _dims
 _dtypes

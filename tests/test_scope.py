@@ -234,7 +234,7 @@ def test_where_the_function_itself_runs_nothing_becomes_dense(name: str) -> None
     assert_same(got, AS_ONE_ARRAY[name](X, dense(w)))
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", sorted(PLACES.keys() - {"grad"}))  # that has transposed products
 def test_its_operators_run_the_handlers_in_inner_functions_too(place: str) -> None:
     w = low_rank()
     with tq.materialization("error"):

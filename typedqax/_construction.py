@@ -25,6 +25,7 @@ from typedqax._aval import (
 )
 from typedqax._contracts import check_fields
 from typedqax._errors import ContractError, UsageError, shown_argument
+from typedqax._scope import enter_where_made
 from typedqax._value import (
     EXACT,
     EXTENT,
@@ -111,6 +112,7 @@ def construction(init: Callable[..., None], *, takes_shape: bool) -> Callable[..
                 del state["_constructing"]
         if outermost:
             _complete(self)
+            enter_where_made()
 
     construct.__dict__["_is_written"] = not takes_shape  # read by subclasses
     if takes_shape:

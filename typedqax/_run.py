@@ -79,6 +79,7 @@ class Run:
             say again.
         root: the run itself, or the one whose part with other tables this is.
         calling: the run that this is a draft for, while it is one.
+        meets_meaning: whether there was an array in it that must not become dense.
     """
 
     tables: Tables
@@ -88,6 +89,7 @@ class Run:
     events: list[Application | Materialization] = field(default_factory=list)
     root: Run = field(init=False)
     calling: Run | None = None
+    meets_meaning: bool = False
     _said: set[object] = field(default_factory=set)
 
     def __post_init__(self) -> None:

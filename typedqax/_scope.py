@@ -12,10 +12,11 @@ import jax
 from typedqax import _jax
 from typedqax._aval import is_array_like, look
 from typedqax._call import argument_in_handlers, bodies_running, running_handler
+from typedqax._closure import closes_over_implicit
 from typedqax._dispatch import Tables
 from typedqax._fields import field_layouts
 from typedqax._higher_order import rules
-from typedqax._materialization import Materialization
+from typedqax._materialization import Materialization, own_policy
 from typedqax._run import Run
 from typedqax._trace import (
     ImplicitTrace,
@@ -32,11 +33,11 @@ from typedqax._value import EXTENT, ImplicitValue, child_values, is_value, one_l
 class Scope:
     """A function under the transform, from its call until it returns.
 
-    With an implicit argument its trace is entered at once, and where the function is staged,
-    mapped or differentiated from outside. Otherwise what it does runs at once, and the trace would
-    add a third to the time of a primitive: it runs as it is until it needs one array of what it
-    closes over or makes, when the trace is entered for the rest of it. What it gives back is
-    lowered.
+    With an implicit argument its trace is entered at once; so it is where the function closes over
+    an implicit array, or is staged, mapped or differentiated from outside. Otherwise what it does
+    runs at once, and the trace would add a third to the time of a primitive: it runs as it is until
+    it makes an implicit array, or needs one array of what it came to in some other way, when the
+    trace is entered for the rest of it. What it gives back is lowered.
 
     Attributes:
         tables: the handlers that decide in it: its own, or those that decide where it is called.
@@ -78,9 +79,13 @@ class Scope:
         _jax.set_trace(self._trace)
         return self._trace
 
-    def enter_unless_at_once(self) -> None:
-        """Enter the trace of this function, unless what it does runs at once."""
-        if not runs_at_once(self._base):
+    def enter_early(self, function: object) -> None:
+        """Enter the trace of `function` before it runs, where that may be too late in it.
+
+        So it is where what it does is staged, mapped or differentiated outside, or inside with an
+        implicit array that it closes over.
+        """
+        if not runs_at_once(self._base) or closes_over_implicit(function):
             self.enter()
 
     def leave(self) -> object:
@@ -114,6 +119,13 @@ def _running_scope() -> Scope | None:
     """The function under the transform whose own code runs in this thread."""
     scope = _scopes.stack[-1] if _scopes.stack else None
     return scope if scope is not None and scope.runs() else None
+
+
+def enter_where_made() -> None:
+    """Enter the trace of the function that runs here, since it has made an implicit array."""
+    scope = _running_scope()
+    if scope is not None:
+        scope.enter()
 
 
 def deciding_tables() -> Tables:
@@ -191,6 +203,30 @@ def may_hide(leaves: Sequence[Any]) -> bool:
         for leaf in leaves
         if isinstance(leaf, _jax.Tracer)
     )
+
+
+def handlers_may_run() -> bool:
+    """Whether a handler may be given what hides an implicit array, as a dense one.
+
+    The numbers are the same: what it does with it is rewritten where the inner function is applied.
+    But of an array that must not become dense it would drop the unit, or the mask. In what JAX only
+    differentiates or maps nothing needs to hide.
+    """
+    outward = list(_jax.around(_jax.current_trace()))
+    if any(type(each) is ImplicitTrace and each.run.root.meets_meaning for each in outward):
+        return False
+    innermost = next(each for each in outward if not isinstance(each, _jax.PASSING_TRACES))
+    return type(innermost) is not ImplicitTrace
+
+
+def to_inner_jax(result: Any) -> Any:
+    """What an inner function that JAX stages goes on with: implicit arrays dense if they may be.
+
+    To JAX they would be pytrees of their fields there, where it wants one array.
+    """
+    if not is_value(result) or own_policy(type(result)) == "error":
+        return result
+    return densify_for(result, "an inner function", _PASS_IT)
 
 
 def to_jax(leaf: Any) -> Any:

@@ -54,6 +54,8 @@ class ImplicitTracer(_jax.AnyTracer):
         super().__init__(trace, _jax.varying_as(aval_of(value), value))
         _set_value(self, value)  # past __setattr__, which takes 0.3 us more
         _set_argument(self, argument)
+        if own_policy(type(value)) == "error":
+            trace.run.root.meets_meaning = True
 
     if not TYPE_CHECKING:
 

@@ -24,7 +24,16 @@ from typedqax._errors import TypedQaxError, UsageError, shown_argument
 from typedqax._jax import Params, Primitive
 from typedqax._materialization import materialization
 from typedqax._run import Run
-from typedqax._scope import RULES, Scope, deciding_tables, lower_all, may_hide, to_jax
+from typedqax._scope import (
+    RULES,
+    Scope,
+    deciding_tables,
+    handlers_may_run,
+    lower_all,
+    may_hide,
+    to_inner_jax,
+    to_jax,
+)
 from typedqax._table import HandlerTable
 from typedqax._trace import (
     ImplicitTrace,
@@ -206,9 +215,10 @@ def apply(
         leaves = [outer.lower(leaf) for leaf in leaves]
     if not any(is_value(leaf) for leaf in leaves):
         if scope is not None:
-            scope.enter_unless_at_once()
+            scope.enter_early(function)
         return function(*args, **kwargs)
-    if outer is None and may_hide(leaves):
+    hidden = outer is None and may_hide(leaves)
+    if hidden and not handlers_may_run():
         args, kwargs = jax.tree.unflatten(tree, [to_jax(leaf) for leaf in leaves])
         return function(*args, **kwargs)
     arguments = _arguments(function, args, kwargs, leaves, known, named=scope is not None)
@@ -224,7 +234,9 @@ def apply(
         with _jax.ensure_no_leaks(trace):
             del trace
     if outer is not None:
-        result = jax.tree.map(outer.lift, result, is_leaf=is_value)
+        return jax.tree.map(outer.lift, result, is_leaf=is_value)
+    if hidden:
+        return jax.tree.map(to_inner_jax, result, is_leaf=is_value)
     return result
 
 
