@@ -160,15 +160,15 @@ class Call:
                 )
             self.reasons.append(_reason(handler, " declined"))
             return None
+        avals = [_aval(value) for value in self.values]
         with _jax.under(self.trace.parent):
-            return check_results(
-                self.primitive,
-                candidate,
-                self.operands,
-                self.params,
-                result,
-                [_aval(value) for value in self.values],
+            results = check_results(
+                self.primitive, candidate, self.operands, self.params, result, avals
             )
+            if not _jax.checks_varying():
+                return results
+            varying = list(map(_jax.varying_as, avals, self.values))
+            return _jax.varying_as_due(results, self.primitive, varying, self.params)
 
     def _invoke(
         self, index: int, candidate: Candidate, values: Sequence[Any], params: dict[str, Any]

@@ -13,7 +13,7 @@ import numpy as np
 from typedqax._value import is_value
 
 _MOST_LOOKED_AT = 500
-"""So many objects are looked at: a call of a function must not take longer for what is around it."""
+"""As many objects are looked at: a call must not take longer for what is around its function."""
 
 
 def closes_over_implicit(function: object) -> bool:

@@ -534,11 +534,7 @@ def float_bits(dtype: Any) -> tuple[int, int] | None:
 
 def out_avals(primitive: Primitive, avals: Sequence[Any], params: Params) -> list[Any] | None:
     """What `primitive` would give for operands of these avals; None where it has no own rule."""
-    varying = [varying_axes(aval) for aval in avals]
-    if any(axes != varying[0] for axes in varying):
-        # In a shard_map an implicit operand does not say over which axes it varies, and a primitive
-        # insists that its operands agree on that; shapes and dtypes do not depend on it.
-        avals = [aval.update(manual_axis_type=_core.empty_mat) for aval in avals]
+    avals = _avals_varying_alike(avals)
     try:
         result, _ = _partial_eval._cached_abstract_eval(primitive, *avals, **params)
     except TypeError:  # an unhashable param: ask without the cache, and let a real error show
@@ -548,6 +544,58 @@ def out_avals(primitive: Primitive, avals: Sequence[Any], params: Params) -> lis
     except NotImplementedError:
         return None  # call-like primitives have no rule of their own
     return list(result) if primitive.multiple_results else [result]
+
+
+def _avals_varying_alike(avals: Sequence[Any]) -> Sequence[Any]:
+    """As `varying_alike`: a primitive insists that its operands agree on that."""
+    varying = [aval for aval in avals if varying_axes(aval)]
+    if not varying:
+        return avals
+    mesh, axes = varying[0].sharding.mesh, frozenset[Any]().union(*map(varying_axes, varying))
+    return [
+        aval
+        if varying_axes(aval) == axes
+        else aval.update(sharding=_unsplit(mesh, aval.shape), manual_axis_type=_vary_over(axes))
+        for aval in avals
+    ]
+
+
+def varying_as_due(
+    results: Sequence[Any], primitive: Primitive, avals: Sequence[Any], params: Params
+) -> list[Any]:
+    """These results of `primitive`, varying over the axes of a `shard_map` that its own would.
+
+    The leaves of a result that a handler made of nothing, as zeros are, vary over none.
+    """
+    due = out_avals(primitive, avals, params) or [None] * len(results)
+    return [
+        _varying_over(each, varying_axes(aval)) for each, aval in zip(results, due, strict=True)
+    ]
+
+
+def varying_as_leaves(result: Any, value: Any) -> Any:
+    """`result`, which is computed from `value`, varying over the axes that its leaves do."""
+    if not checks_varying():
+        return result
+    leaves = map(jax.typeof, jax.tree.leaves(value))
+    return _varying_over(result, frozenset[Any]().union(*map(varying_axes, leaves)))
+
+
+def _varying_over(tree: Any, axes: frozenset[Any]) -> Any:
+    known = {id(leaf): varying_axes(jax.typeof(leaf)) for leaf in jax.tree.leaves(tree)}
+    if axes <= frozenset[Any]().union(*known.values()):
+        return tree
+
+    def vary(leaf: Any) -> Any:
+        missing = sorted(axes - known[id(leaf)])
+        return jax.lax.pcast(leaf, tuple(missing), to="varying") if missing else leaf
+
+    return jax.tree.map(vary, tree)
+
+
+def checks_varying() -> bool:
+    """Whether JAX checks over which axes of a `shard_map` an array varies."""
+    return bool(_config._check_vma.value)
 
 
 def _hashable(params: Params) -> bool:

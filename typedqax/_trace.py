@@ -232,6 +232,8 @@ class ImplicitTrace(_jax.Trace):
             if _jax.user_frame(source) is not None:
                 break
             source = _jax.called_from(caller, source)
+        if _jax.user_frame(source) is None and not self.run.root.deferred:
+            return _jax.source_info_of_python()  # `use_implicit_args(jnp.tanh)` has no line itself
         return source
 
     def as_caller(self) -> Callers:
@@ -467,8 +469,15 @@ def meaning(
     if needed_by is not None and run.will_refuse(value, needed_by):
         return _stand_in(value)
     batch = look(value).batch
-    if batch:
-        return _densify_batched(value, batch, run, needed_by)
+    dense = (
+        _densify_batched(value, batch, run, needed_by)
+        if batch
+        else _materialized(value, run, argument)
+    )
+    return _jax.varying_as_leaves(dense, value)
+
+
+def _materialized(value: ImplicitValue, run: Run, argument: Argument | None) -> Any:
     if has_implicit_field(value):
         trace = ImplicitTrace(_jax.current_trace(), run)
         with _jax.under(trace):
@@ -485,9 +494,8 @@ def meaning(
 def _stand_in(value: ImplicitValue) -> jax.Array:
     """Any dense array of the type of `value`: for a draft that will not run, to be gone on with."""
     aval = aval_of(value)
-    zeros = jax.numpy.zeros(aval.shape, aval.dtype)
-    dense: jax.Array = _jax.varying_alike([zeros, *jax.tree.leaves(value)])[0]
-    return dense
+    zeros: jax.Array = _jax.varying_as_leaves(jax.numpy.zeros(aval.shape, aval.dtype), value)
+    return zeros
 
 
 def materialize_once(value: ImplicitValue) -> Any:

@@ -13,7 +13,7 @@ from jax.sharding import AxisType, PartitionSpec
 import typedqax as tq
 from tests.agreement import X, assert_agrees, assert_same, low_rank, only, rng, use
 from tests.implicit_kinds import Counting, LowRank, Plain, Scaled, dense, numbers
-from typedqax.arrays import LORA, LoraMatrix
+from typedqax.arrays import EYE, LORA, ZEROS, Eye, LoraMatrix, Zeros
 
 pytestmark = pytest.mark.without_leak_checks
 
@@ -172,6 +172,42 @@ def test_handlers_need_not_care_over_which_axes_their_operands_vary() -> None:
             X, LoraMatrix(w=w, a=a, b=b)
         )
     assert_same(got, f(X, w + a @ b.T))
+
+
+SQUARE = numbers(rng(5), 4, 4)
+MADE_OF_NOTHING = {"zeros": (Zeros(shape=(4, 4), dtype=jnp.float32), ZEROS), "eye": (Eye(4), EYE)}
+COLLECTIVES: dict[str, Any] = {
+    "a product": lambda w, x: lax.psum(x @ w, "i"),
+    "an elementwise product": lambda w, x: lax.psum(x * w[:2], "i"),
+    "the greater": lambda w, x: lax.pmax(jnp.maximum(x, w[:2]), "i"),
+    "a branch": lambda w, x: lax.psum(lax.cond(x[0, 0] > 0, lambda: x, lambda: x @ w), "i"),
+    "a carry": lambda w, x: lax.psum(
+        lax.scan(lambda c, _: (x @ w, c), x @ w, None, length=2)[0], "i"
+    ),
+    "made to vary": lambda w, x: lax.psum(lax.pcast(w, "i", to="varying") * TWO, "i"),
+}
+
+
+@pytest.mark.parametrize("kind", MADE_OF_NOTHING)
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_what_is_made_of_nothing_varies_where_the_result_would(name: str, kind: str) -> None:
+    w, table = MADE_OF_NOTHING[kind]
+    f = shards(COLLECTIVES[name], (P(), P("i")), P())
+    for way in (f, jax.jit(f)):
+        with tq.materialization("allow"):
+            got = tq.materialize(use(way, table)(w, SQUARE))
+        assert_same(got, f(tq.materialize(w), SQUARE))
+
+
+@pytest.mark.parametrize("kind", MADE_OF_NOTHING)
+@pytest.mark.parametrize("argnum", [0, 1])
+def test_a_gradient_through_shards_of_what_is_made_of_nothing(argnum: int, kind: str) -> None:
+    w, table = MADE_OF_NOTHING[kind]
+    f = shards(lambda w, x: jnp.sin(x @ w), (P(), P("i")), P("i"))
+    gradient = jax.grad(lambda w, x: jnp.sum(f(w, x)), argnum)
+    with tq.materialization("allow"):
+        got = tq.materialize(use(gradient, table)(w, SQUARE))
+    assert_same(got, gradient(tq.materialize(w), SQUARE))
 
 
 def test_a_shard_that_becomes_dense_meets_what_is_the_same_everywhere() -> None:
