@@ -436,8 +436,8 @@ def test_a_field_that_no_instance_could_keep_is_refused_when_defined() -> None:
 
     assert "Overrides.exponent` (" in str(described.value)
     assert str(described.value).endswith(
-        ") cannot be a field: the class has a property of this name, so that no instance can keep "
-        "the field; give one of them another name"
+        ") cannot be a field: the class has a property of this name, which stands between the "
+        "field and the instance's __dict__; give one of them another name"
     )
     assert "Slotted.x` (" in str(slotted.value)
     assert str(slotted.value).endswith(

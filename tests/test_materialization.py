@@ -21,7 +21,7 @@ from jax import Array, lax
 from jaxtyping import Float
 
 import typedqax as tq
-from tests.implicit_world import close, numbers, transformed
+from tests.implicit_world import Plain, close, numbers, transformed
 from typedqax import ops
 from typedqax._materialization import _MOST_NUMBERS, _numbers
 
@@ -908,3 +908,17 @@ def test_any_primitive_comes_after_the_primitive_s_own_handlers() -> None:
     table = tq.HandlerTable("t", ops.any_primitive.to(last), ops.neg.to(own))
     tq.use_implicit_args(jnp.negative, handlers=table)(Loud(SAME))
     assert ran == ["own", "any"]
+
+
+OF_JAX: dict[str, Callable[[Any], Any]] = {
+    "eager": transformed(jnp.tanh),
+    "jit": jax.jit(transformed(jnp.tanh)),
+    "jit of grad": jax.jit(jax.grad(transformed(jnp.sum))),
+}
+
+
+@pytest.mark.parametrize("name", OF_JAX)
+def test_a_function_of_jax_itself_is_placed_where_it_is_called(name: str) -> None:
+    with tq.materialization("warn", Plain), pytest.warns(tq.MaterializationWarning) as caught:
+        OF_JAX[name](Plain(jnp.ones(2)))
+    assert {each.filename for each in caught} == {__file__}

@@ -17,6 +17,7 @@ from jax import Array, lax
 from jaxtyping import Float, Float32, Int, Shaped
 
 import typedqax as tq
+from tests.agreement import assert_same
 from tests.implicit_world import (
     CASES,
     TABLE,
@@ -646,6 +647,32 @@ def test_no_handler_is_advised_where_python_reads_a_number(name: str) -> None:
     (told,) = [str(each.message) for each in caught]
     assert "write a handler" not in told
     assert "call tq.materialize(...) first" in told
+
+
+NUMBERS_FIRST: dict[str, Callable[[Any], Any]] = {
+    "unique": jnp.unique,
+    "union1d": lambda x: jnp.union1d(x, x + 1),
+    "setdiff1d": lambda x: jnp.setdiff1d(x, jnp.ones_like(x)),
+    "in a derivative": jax.grad(lambda x: jnp.sum(jnp.unique(x) ** 2)),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS_FIRST)
+def test_a_function_that_needs_numbers_first_gets_them(name: str) -> None:
+    x, f = jnp.array([2.0, 0.0, 1.0, 2.0]), NUMBERS_FIRST[name]
+    assert_same(transformed(f)(Plain(x)), f(x))
+    with pytest.raises(jax.errors.ConcretizationTypeError):
+        jax.jit(transformed(f))(Plain(x))
+
+
+def test_it_is_said_which_function_needs_them() -> None:
+    x = Plain(jnp.array([2.0, 0.0]))
+    with tq.materialization("warn", Plain), pytest.warns(tq.MaterializationWarning) as caught:
+        transformed(jnp.unique)(x)
+    assert ["jax.numpy.unique needs its numbers" in str(each.message) for each in caught] == [True]
+    with tq.materialization("error"):
+        same = transformed(jnp.array)(x)  # JAX asks only whether there are numbers
+    assert type(same) is Plain
 
 
 def test_under_jit_python_is_refused_as_jax_refuses_it() -> None:

@@ -361,8 +361,8 @@ def _refuse_described_fields(cls: Any, inherited: Iterable[str]) -> None:
             text = "__slots__ keeps it out of the instance's __dict__; leave out slots"
         else:
             text = (
-                f"the class has a {type(found).__name__} of this name, so that no instance can "
-                f"keep the field; give one of them another name"
+                f"the class has a {type(found).__name__} of this name, which stands between "
+                f"the field and the instance's __dict__; give one of them another name"
             )
         refuse(field_error(cls, name, Problem("field", text), role="a field"))
 

@@ -25,7 +25,9 @@ def closes_over_implicit(function: object) -> bool:
     """
     waiting: list[object] = [function]
     seen: dict[int, object] = {}  # with the objects, so that no two have the same id
-    while waiting and len(seen) < _MOST_LOOKED_AT:
+    for _ in range(_MOST_LOOKED_AT):
+        if not waiting:
+            break
         found = waiting.pop()
         if is_value(found):
             return True

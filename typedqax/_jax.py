@@ -939,6 +939,34 @@ def asked_by_operator() -> bool:
     return frame is not None and frame.f_code.co_filename == _OPERATORS
 
 
+def needs_numbers() -> str | None:
+    """The function of JAX that asks for a tracer's numbers; None if it asks whether there are any.
+
+    It asks both in the same way, by `to_concrete_value`, which calls this.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_name == "to_concrete_value":
+        frame = frame.f_back  # a tracer of JAX's own asks for what it holds
+    if frame is None or frame.f_code is not _core.concrete_or_error.__code__:
+        return None
+    asking = frame.f_code
+    while frame is not None and frame.f_code.co_filename.startswith(_JAX_PACKAGE):
+        if frame.f_code.co_filename != _traceback_util.__file__:  # what is around public functions
+            asking = frame.f_code
+        frame = frame.f_back
+    return f"jax.{'numpy.' if 'numpy' in asking.co_filename else ''}{asking.co_name}"
+
+
+def is_concrete(value: Any) -> bool:
+    """Whether `value` has numbers already."""
+    return bool(_core.is_concrete(value))
+
+
+def concrete_value(value: Any) -> Any:
+    """The numbers of `value`, which has them already."""
+    return _core.to_concrete_value(value)
+
+
 def is_traced(values: Iterable[Any]) -> bool:
     """Whether any of `values` is a tracer."""
     return any(isinstance(value, Tracer) for value in values)

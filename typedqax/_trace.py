@@ -123,6 +123,15 @@ class ImplicitTracer(_jax.AnyTracer):
 
     if not TYPE_CHECKING:
 
+        def to_concrete_value(self) -> Any:
+            """The numbers, where a function of JAX's cannot do without: `jnp.unique`, say."""
+            asked_by = _jax.needs_numbers()
+            if asked_by is None or not all(
+                map(_jax.is_concrete, jax.tree.leaves(self._stands_for))
+            ):
+                return None
+            return _jax.concrete_value(self._numbers(asked_by))
+
         def __bool__(self) -> bool:
             return bool(self._numbers("bool"))
 

@@ -1,0 +1,104 @@
+"""What a function closes over: whether an implicit array is among it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import typedqax as tq
+from tests.implicit_world import Plain
+from typedqax._closure import _MOST_LOOKED_AT, closes_over_implicit
+
+IMPLICIT, DENSE = Plain(jnp.ones(2)), jnp.ones(2)
+
+
+class Layer:
+    def __init__(self, w: Any) -> None:
+        self.params = {"w": [w]}
+
+    def __call__(self, x: Any) -> Any:
+        return x + self.params["w"][0]
+
+
+class Slotted:
+    __slots__ = ("w",)
+
+    def __init__(self, w: Any) -> None:
+        self.w = w
+
+
+def of_global_implicit(x: Any) -> Any:
+    return x + IMPLICIT
+
+
+def of_global_dense(x: Any) -> Any:
+    return x + DENSE
+
+
+def default(x: Any, w: Any = IMPLICIT) -> Any:
+    return x + w
+
+
+def only_keyword(x: Any, *, w: Any = IMPLICIT) -> Any:
+    return x + w
+
+
+HELD: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
+    "a variable": lambda w: lambda x: x + w,
+    "a variable of an inner function": lambda w: lambda x: jax.jit(lambda x: x + w)(x),
+    "a dict of lists": lambda w: functools.partial(lambda ws, x: x + ws["w"][0], {"w": [w]}),
+    "a partial": lambda w: functools.partial(jnp.add, w),
+    "a callable object": Layer,
+    "a method": lambda w: Layer(w).__call__,
+    "an object of another function": lambda w: lambda x: Layer(w)(x),
+    "what grad wraps": lambda w: jax.grad(lambda x: x @ w),
+    "what jit and vmap wrap": lambda w: jax.jit(jax.vmap(lambda x: x + w)),
+    "what the transform wraps": lambda w: tq.use_implicit_args(lambda x: x + w),
+    "a tuple in a namespace": lambda w: functools.partial(print, SimpleNamespace(w=(w,))),
+}
+
+
+@pytest.mark.parametrize("held", HELD)
+def test_an_array_is_found_in(held: str) -> None:
+    assert closes_over_implicit(HELD[held](IMPLICIT))
+    assert not closes_over_implicit(HELD[held](DENSE))
+
+
+def test_globals_and_defaults_are_looked_at() -> None:
+    assert closes_over_implicit(of_global_implicit)
+    assert closes_over_implicit(lambda x: of_global_implicit(x) * 2)
+    assert not closes_over_implicit(of_global_dense)
+    assert closes_over_implicit(default)
+    assert closes_over_implicit(only_keyword)
+
+
+def test_what_holds_itself_and_what_is_not_assigned_yet_is_passed_by() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+
+    def later(x: Any) -> Any:
+        return x + assigned_later
+
+    assert not closes_over_implicit(lambda: endless)
+    assert not closes_over_implicit(later)
+    assigned_later = IMPLICIT
+    assert closes_over_implicit(later)
+
+
+def test_so_much_is_looked_at_and_no_more() -> None:
+    few, many = [0.0] * (_MOST_LOOKED_AT // 2), [0.0] * (_MOST_LOOKED_AT * 2)
+    assert closes_over_implicit(lambda: (IMPLICIT, few))
+    assert not closes_over_implicit(functools.partial(print, IMPLICIT, many, *many))
+
+
+def test_what_is_not_found_is_one_array_from_its_first_use_on() -> None:
+    hidden = Slotted(IMPLICIT)  # it has no __dict__
+    assert not closes_over_implicit(lambda x: x + hidden.w)
+    got = tq.use_implicit_args(lambda x: x[None] + jnp.stack([hidden.w]))(DENSE)
+    assert (tq.materialize(got) == jnp.full((1, 2), 2.0)).all()
