@@ -741,3 +741,75 @@ def test_argnums_may_name_it_in_a_tuple(derivative: Any, argnums: Any) -> None:
     with tq.materialization("allow"):
         got = use(lambda _: derivative(f, argnums=argnums)(w))(X)
     assert_same(got, derivative(f, argnums=argnums)(dense(w)))
+
+
+# --- what a handler keeps implicit, in functions that JAX calls -----------------------------------
+
+
+class Factor(tq.ImplicitArray, materialization="allow"):
+    """The product with it is one of its kind."""
+
+    x: Any
+
+    def materialize(self) -> Array:
+        return jnp.asarray(self.x)
+
+
+def times(w: Factor, x: Array, /) -> Factor:
+    return Factor(w.x * x)
+
+
+FACTORS = tq.HandlerTable("factors", ops.mul.to(times, commutative=True))
+KEPT: dict[str, Callable[[Any, Any], Any]] = {
+    "scan": lambda x, w: lax.scan(lambda c, _: (c * w, None), x, None, length=2)[0],
+    "fori_loop": lambda x, w: lax.fori_loop(0, 2, lambda _, c: c * w, x),
+    "cond": lambda x, w: lax.cond(x[0, 0] < 9, lambda x: x * w, lambda x: x, x),
+    "switch": lambda x, w: lax.switch(1, [lambda x: x, lambda x: x * w], x),
+    "map": lambda x, w: lax.map(lambda row: row * w[0], x),
+    "vmap": lambda x, w: jax.vmap(lambda row: row * w[0])(x),
+    "vmap of both": lambda x, w: jax.vmap(lambda row, other: row * other)(x, w),
+    "jit": lambda x, w: jax.jit(lambda x: x * w)(x),
+    "vjp": lambda x, w: jax.vjp(lambda x: x * w, x)[1](x)[0],
+    "jvp": lambda x, w: jax.jvp(lambda x: x * w, (x,), (x,))[1],
+    "jacrev": lambda x, w: jax.jacrev(lambda x: x * w)(x),
+    "grad of checkpoint": lambda x, w: jax.grad(
+        lambda x: jnp.sum(jax.checkpoint(lambda x: x * w)(x))
+    )(x),
+    "grad of scan": lambda x, w: jax.grad(
+        lambda x: jnp.sum(lax.scan(lambda c, _: (c * w, None), x, None, length=2)[0])
+    )(x),
+    "hessian": lambda x, w: jax.hessian(lambda x: jnp.sum(jnp.sin(x * w)))(x),
+}
+MET: dict[str, Callable[[Callable[[Any, Any], Any]], Callable[[Any, Any], Any]]] = {
+    "closed over": lambda f: lambda x, w: use(lambda x: f(x, w), FACTORS)(x),
+    "closed over beside": lambda f: lambda x, w: use(lambda x, _: f(x, w), FACTORS)(x, Plain(x)),
+    "made": lambda f: lambda x, w: use(lambda x, y: f(x, Factor(y)), FACTORS)(x, w.x),
+}
+
+
+@pytest.mark.parametrize("met", MET)
+@pytest.mark.parametrize("name", KEPT)
+def test_what_a_handler_keeps_implicit_is_one_array_to_functions_that_jax_calls(
+    name: str, met: str
+) -> None:
+    f = MET[met](KEPT[name])
+    want = KEPT[name](X, 2 * X)
+    for way in (f, jax.jit(f)):
+        assert_same(tq.materialize(way(X, Factor(2 * X))), want)
+
+
+def test_a_result_that_becomes_dense_in_an_inner_function_is_said() -> None:
+    w = Factor(2 * X)
+    with tq.materialization("warn", Factor), pytest.warns(tq.MaterializationWarning) as caught:
+        use(lambda x: jax.jit(lambda x: x * w)(x), FACTORS)(X)
+    assert "became dense (24 B) for an inner function" in str(caught[0].message)
+    assert caught[0].filename == __file__
+
+
+def test_a_unit_stays_in_an_inner_function_where_no_other_can_be_hidden() -> None:
+    s = Unit(jnp.ones(3), "s")
+    for way in (lambda f: f, jax.jit):
+        got = way(use(lambda x: jax.jit(lambda x: x * s)(x), UNITS))(jnp.arange(3.0))
+        assert type(got) is Unit
+        assert got.unit == "s"
+        assert_same(got.x, jnp.arange(3.0))
