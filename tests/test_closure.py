@@ -1,4 +1,4 @@
-"""What a function closes over: whether an implicit array is among it."""
+"""What a function closes over: whether an implicit array, or a tracer, is among it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 
 import typedqax as tq
 from tests.implicit_world import Plain
-from typedqax._closure import _MOST_LOOKED_AT, closes_over_implicit
+from typedqax._closure import _MOST_LOOKED_AT, closes_over
+from typedqax._value import is_value
 
 IMPLICIT, DENSE = Plain(jnp.ones(2)), jnp.ones(2)
 
@@ -66,16 +67,16 @@ HELD: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
 
 @pytest.mark.parametrize("held", HELD)
 def test_an_array_is_found_in(held: str) -> None:
-    assert closes_over_implicit(HELD[held](IMPLICIT))
-    assert not closes_over_implicit(HELD[held](DENSE))
+    assert closes_over(is_value, HELD[held](IMPLICIT))
+    assert not closes_over(is_value, HELD[held](DENSE))
 
 
 def test_globals_and_defaults_are_looked_at() -> None:
-    assert closes_over_implicit(of_global_implicit)
-    assert closes_over_implicit(lambda x: of_global_implicit(x) * 2)
-    assert not closes_over_implicit(of_global_dense)
-    assert closes_over_implicit(default)
-    assert closes_over_implicit(only_keyword)
+    assert closes_over(is_value, of_global_implicit)
+    assert closes_over(is_value, lambda x: of_global_implicit(x) * 2)
+    assert not closes_over(is_value, of_global_dense)
+    assert closes_over(is_value, default)
+    assert closes_over(is_value, only_keyword)
 
 
 def test_what_holds_itself_and_what_is_not_assigned_yet_is_passed_by() -> None:
@@ -85,20 +86,20 @@ def test_what_holds_itself_and_what_is_not_assigned_yet_is_passed_by() -> None:
     def later(x: Any) -> Any:
         return x + assigned_later
 
-    assert not closes_over_implicit(lambda: endless)
-    assert not closes_over_implicit(later)
+    assert not closes_over(is_value, lambda: endless)
+    assert not closes_over(is_value, later)
     assigned_later = IMPLICIT
-    assert closes_over_implicit(later)
+    assert closes_over(is_value, later)
 
 
 def test_so_much_is_looked_at_and_no_more() -> None:
     few, many = [0.0] * (_MOST_LOOKED_AT // 2), [0.0] * (_MOST_LOOKED_AT * 2)
-    assert closes_over_implicit(lambda: (IMPLICIT, few))
-    assert not closes_over_implicit(functools.partial(print, IMPLICIT, many, *many))
+    assert closes_over(is_value, lambda: (IMPLICIT, few))
+    assert not closes_over(is_value, functools.partial(print, IMPLICIT, many, *many))
 
 
 def test_what_is_not_found_is_one_array_from_its_first_use_on() -> None:
     hidden = Slotted(IMPLICIT)  # it has no __dict__
-    assert not closes_over_implicit(lambda x: x + hidden.w)
+    assert not closes_over(is_value, lambda x: x + hidden.w)
     got = tq.use_implicit_args(lambda x: x[None] + jnp.stack([hidden.w]))(DENSE)
     assert (tq.materialize(got) == jnp.full((1, 2), 2.0)).all()

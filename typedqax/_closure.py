@@ -1,35 +1,33 @@
-"""What a function closes over: whether an implicit array is among it."""
+"""What a function closes over: whether an implicit array, or a tracer, is among it."""
 
 from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
-from typedqax._value import is_value
-
 _MOST_LOOKED_AT = 500
 """As many objects are looked at: a call must not take longer for what is around its function."""
 
 
-def closes_over_implicit(function: object) -> bool:
-    """Whether an implicit array is among what `function` names, or what hangs on that.
+def closes_over(wanted: Callable[[object], bool], *functions: object) -> bool:
+    """Whether something `wanted` is among what these functions name, or what hangs on that.
 
-    It is looked for in the variables and globals that it and its inner functions name, in the
-    functions among them, and in containers and attributes. One that is further away than some
-    hundred objects is not found.
+    It is looked for in the variables and globals that they and their inner functions name, in the
+    functions among them, and in containers and attributes. What is further away than some hundred
+    objects is not found.
     """
-    waiting: list[object] = [function]
+    waiting: list[object] = [*functions]
     seen: dict[int, object] = {}  # with the objects, so that no two have the same id
     for _ in range(_MOST_LOOKED_AT):
         if not waiting:
             break
         found = waiting.pop()
-        if is_value(found):
+        if wanted(found):
             return True
         if isinstance(found, _PLAIN) or id(found) in seen:
             continue

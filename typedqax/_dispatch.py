@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from typedqax._candidates import bits
-from typedqax._errors import AmbiguityError
+from typedqax._closure import closes_over
+from typedqax._errors import AmbiguityError, UsageError
 from typedqax._installed import Installed, installed_now
+from typedqax._jax import Tracer
 from typedqax._ranking import Ranking
 from typedqax._signature import Match, Operand
 from typedqax._table import Entry, HandlerTable
@@ -85,15 +87,29 @@ class Tables:
     Attributes:
         extra: a table ahead of the installed ones, or None.
         isolated: whether the installed ones are left out.
+        gone: the name of a table that these were of, if it exists no more.
         rewritten: functions that were rewritten with these handlers, by what they were. It is kept
             here, and not beside other caches, so that it goes with the table.
     """
 
-    __slots__ = ("__weakref__", "_resolvers", "_watch", "extra", "isolated", "rewritten")
+    __slots__ = (
+        "__weakref__",
+        "_resolvers",
+        "_takes_tracers",
+        "_watch",
+        "extra",
+        "gone",
+        "isolated",
+        "rewritten",
+    )
 
-    def __init__(self, extra: HandlerTable | None, isolated: bool) -> None:
+    def __init__(
+        self, extra: HandlerTable | None, isolated: bool, *, gone: str | None = None
+    ) -> None:
         self.extra = extra
         self.isolated = isolated
+        self.gone = gone
+        self._takes_tracers: bool | None = None
         self._resolvers: dict[str, _Resolver] = {}
         self._watch: weakref.ref[Installed] | None = None
         self.rewritten: weakref.WeakKeyDictionary[Any, dict[Hashable, Any]] = (
@@ -111,10 +127,11 @@ class Tables:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tables):
             return NotImplemented
-        return self.extra is other.extra and self.isolated == other.isolated
+        same = self.extra is other.extra and self.isolated == other.isolated
+        return same and self.gone == other.gone
 
     def __hash__(self) -> int:
-        return hash((id(self.extra), self.isolated))
+        return hash((id(self.extra), self.isolated, self.gone))
 
     def __repr__(self) -> str:
         return f"Tables({self.extra!r}, isolated={self.isolated})"
@@ -123,7 +140,22 @@ class Tables:
         """The rankings in which a handler of `primitive` is looked for, in order."""
         return _rankings(self, primitive, installed_now())
 
+    def closes_over_tracer(self) -> bool:
+        """Whether a handler of the extra table does; as far as that can be seen."""
+        if self._takes_tracers is None:
+            rules = () if self.extra is None else self.extra.rules
+            functions = [rule.handler.function for rule in rules]
+            self._takes_tracers = closes_over(_is_tracer, *functions)
+        return self._takes_tracers
+
     def _resolver(self, primitive: str, now: Installed) -> _Resolver:
+        if self.gone is not None:
+            raise UsageError(
+                f"{primitive} meets an implicit array where the handlers of {self.gone!r} decide, "
+                f"but that table is gone with the function that made it. A handler of it closes "
+                f"over a tracer of that function: pass the handler what it needs as an operand, or "
+                f"a field of its class."
+            )
         rankings = _rankings(self, primitive, now)
         resolver = self._resolvers.get(primitive)
         if resolver is None or resolver.rankings != rankings:
@@ -161,6 +193,10 @@ class Tables:
 
 _INSTALLED = Tables(None, isolated=False)
 _ISOLATED = Tables(None, isolated=True)
+
+
+def _is_tracer(found: object) -> bool:
+    return isinstance(found, Tracer)
 
 
 def _rankings(tables: Tables, primitive: str, now: Installed) -> tuple[Ranking, ...]:
@@ -227,6 +263,28 @@ def resolve(
     if family.opaque and values is not None:
         return family.without_cache(operands, values)
     return known
+
+
+class Fleeting:
+    """Tables that are not kept alive; when they are gone, ones of which no handler can be asked."""
+
+    __slots__ = ("_hash", "_name", "_tables")
+
+    def __init__(self, tables: Tables) -> None:
+        self._name = "" if tables.extra is None else tables.extra.name
+        self._tables = weakref.ref(tables)
+        self._hash = hash(tables)
+
+    def tables(self) -> Tables:
+        """The tables, or what stands for them when they are gone."""
+        tables = self._tables()
+        return Tables(None, isolated=True, gone=self._name) if tables is None else tables
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fleeting) and self._tables == other._tables
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 class _Resolver:

@@ -12,7 +12,7 @@ import jax
 from typedqax import _jax
 from typedqax._aval import is_array_like, look
 from typedqax._call import argument_in_handlers, bodies_running, running_handler
-from typedqax._closure import closes_over_implicit
+from typedqax._closure import closes_over
 from typedqax._dispatch import Tables
 from typedqax._fields import field_layouts
 from typedqax._higher_order import rules
@@ -85,7 +85,7 @@ class Scope:
         So it is where what it does is staged, mapped or differentiated outside, or inside with an
         implicit array that it closes over.
         """
-        if not runs_at_once(self._base) or closes_over_implicit(function):
+        if not runs_at_once(self._base) or closes_over(is_value, function):
             self.enter()
 
     def leave(self) -> object:

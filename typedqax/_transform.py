@@ -19,7 +19,7 @@ from typedqax._argument import Argument
 from typedqax._aval import aval_of
 from typedqax._call import Call, argument_in_handlers, running_handler
 from typedqax._contracts import check_axes
-from typedqax._dispatch import Tables
+from typedqax._dispatch import Fleeting, Tables
 from typedqax._errors import TypedQaxError, UsageError, shown_argument
 from typedqax._jax import Params, Primitive
 from typedqax._materialization import materialization
@@ -132,7 +132,7 @@ class _Transformed:
     @_jax.transform_boundary
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         tables = None if self._tables == Tables.of() else self._tables
-        carrying = contextlib.nullcontext() if tables is None else _jax.carrying(tables)
+        carrying = contextlib.nullcontext() if tables is None else _jax.carrying(_kept(tables))
         scope = Scope(tables)
         try:
             with scope, carrying:
@@ -186,6 +186,11 @@ class _Transformed:
 
     def __repr__(self) -> str:
         return f"use_implicit_args({self._function!r})"
+
+
+def _kept(tables: Tables) -> Tables | Fleeting:
+    """`tables` as what is staged keeps them: weakly, if they would keep a tracer of its own."""
+    return Fleeting(tables) if tables.closes_over_tracer() else tables
 
 
 def _transformed(function: Any, handlers: HandlerTable | None, isolated: bool) -> _Transformed:

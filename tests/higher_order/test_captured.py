@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -177,3 +178,30 @@ def test_what_jax_does_not_do_of_dense_arrays_is_an_error(name: str, way: str) -
             WAYS[way](program)
         errors.append(caught.type)
     assert errors[0] is errors[1] or errors[0] is AssertionError  # of JAX's own
+
+
+@pytest.mark.parametrize("way", ["jit", "jit of grad"])
+@pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - REFUSED.keys()))
+def test_nothing_leaks_that_a_handler_closes_over(name: str, way: str) -> None:
+    with jax.checking_leaks():
+        assert_same(WAYS[way](implicit(name)), WAYS[way](dense(name)))
+
+
+def test_handlers_that_are_gone_with_what_they_closed_over_are_asked_for() -> None:
+    @jax.jit
+    def layer(w: Any, s: Any) -> Any:
+        def cosine(w: Plain, /) -> Array:
+            return jnp.asarray(jnp.cos(w.x) * s)
+
+        table = tq.HandlerTable("made inside", ops.cos.to(cosine))
+        return tq.use_implicit_args(lambda w: jnp.cos(w), handlers=table)(w)
+
+    layer(X, 2.0)
+    gc.collect()
+    with pytest.raises(tq.UsageError) as caught:
+        tq.use_implicit_args(layer)(Plain(X), 2.0)
+    assert str(caught.value) == (
+        "cos meets an implicit array where the handlers of 'made inside' decide, but that table is "
+        "gone with the function that made it. A handler of it closes over a tracer of that "
+        "function: pass the handler what it needs as an operand, or a field of its class."
+    )
