@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from typedqax import _jax
 from typedqax._dispatch import Tables
 from typedqax._errors import MaterializationError
-from typedqax._jax import Params, Primitive
+from typedqax._jax import Params
 from typedqax._materialization import (
     InnerRefusal,
     Materialization,
@@ -41,10 +41,11 @@ class Rules:
         custom_jvp: `Trace.process_custom_jvp_call`.
         custom_vjp: `Trace.process_custom_vjp_call`.
         shard_map: `Trace.process_shard_map`.
-        holds_rule: whether a primitive with these params calls a function that has a
-            derivative rule of a user's in it, which JAX may run later.
-        holds_tracer: whether an implicit array is a constant of a function that a primitive with
-            these params calls.
+        holding: the primitives whose functions may be a part of what runs though their operands
+            are dense.
+        holds_rule: whether a function among such params has a derivative rule of a user's in it,
+            which JAX may run later.
+        holds_tracer: whether an implicit array is a constant of a function among such params.
         around_resumed: what is around a function of the user's that JAX calls itself, maybe when
             that which passed it to JAX is over; it is told the handlers that decide.
     """
@@ -56,8 +57,9 @@ class Rules:
     custom_jvp: Callable[..., list[Any]]
     custom_vjp: Callable[..., list[Any]]
     shard_map: Callable[..., list[Any]]
-    holds_rule: Callable[[Primitive, Params], bool]
-    holds_tracer: Callable[[Primitive, Params], bool]
+    holding: Container[str]
+    holds_rule: Callable[[Params], bool]
+    holds_tracer: Callable[[Params], bool]
     around_resumed: Callable[[Tables], AbstractContextManager[object]]
 
 

@@ -9,7 +9,7 @@ from typedqax._higher_order._rewrite import is_jax_internal
 from typedqax._jax import ClosedJaxpr, Jaxpr, Params, Primitive
 from typedqax._trace import ImplicitTracer
 
-_HOLDING = frozenset(
+HOLDING = frozenset(
     {
         "jit",
         "cond",
@@ -24,23 +24,19 @@ _HOLDING = frozenset(
 """The primitives that hold functions, of those with a rule that are differentiated."""
 
 
-def holds_rule(primitive: Primitive, params: Params) -> bool:
-    """Whether a function that `primitive` calls has a derivative rule of a user's in it.
+def holds_rule(params: Params) -> bool:
+    """Whether a function among these params has a derivative rule of a user's in it.
 
     JAX may run it when whoever called the function is over.
     """
-    return primitive.name in _HOLDING and _has_rule_in(params)
+    return any(map(_has_rule, _jax.jaxprs_in(params)))
 
 
-def holds_tracer(primitive: Primitive, params: Params) -> bool:
-    """Whether an implicit array is a constant of a function that `primitive` calls.
+def holds_tracer(params: Params) -> bool:
+    """Whether an implicit array is a constant of a function among these params.
 
     A rule that closes over one brings it there, when JAX differentiates or transposes the function.
     """
-    return primitive.name in _HOLDING and _has_tracer_in(params)
-
-
-def _has_tracer_in(params: Params) -> bool:
     return any(
         type(const) is ImplicitTracer for jaxpr in _closed_in(params) for const in jaxpr.consts
     ) or any(map(_has_tracer, _jax.jaxprs_in(params)))
@@ -54,11 +50,7 @@ def _closed_in(params: Params) -> Iterator[ClosedJaxpr]:
 
 
 def _has_tracer_uncached(jaxpr: Jaxpr) -> bool:
-    return any(_has_tracer_in(eqn.params) for eqn in jaxpr.eqns)
-
-
-def _has_rule_in(params: Params) -> bool:
-    return any(map(_has_rule, _jax.jaxprs_in(params)))
+    return any(holds_tracer(eqn.params) for eqn in jaxpr.eqns)
 
 
 def _has_rule_uncached(jaxpr: Jaxpr) -> bool:
@@ -70,7 +62,7 @@ def _is_ruled(primitive: Primitive, params: Params) -> bool:
     return (
         primitive.name == "custom_vjp_call"
         or (primitive.name == "custom_jvp_call" and not is_jax_internal(params["call_jaxpr"]))
-        or _has_rule_in(params)
+        or holds_rule(params)
     )
 
 
