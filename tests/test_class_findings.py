@@ -226,3 +226,21 @@ def test_handlers_for_the_class_itself_leave_the_rest_to_be_told(
     ((_, _, text),) = found_in(package, "sample_some", body)
     assert "`negated`" not in text
     assert ", for `dot_general`, `exp`, `sin` and 1 more; " in text
+
+
+def test_handlers_of_the_class_for_one_operand_leave_another_to_be_told(
+    package: Callable[..., Path],
+) -> None:
+    body = (
+        SCALED
+        + "def right(x: Array, w: Low, /, **params: Any) -> Array: ...\n"
+        + "def left(w: Low, x: Array, /, **params: Any) -> Array: ...\n"
+        + 'T = tq.HandlerTable("t", ops.dot_general.to(right), ops.dot_general.to(left))\n'
+        + "def own(x: Array, w: Scaled, /, **params: Any) -> Array: ...\n"
+        + 'U = tq.HandlerTable("u", T, ops.dot_general.to(own))\n'
+    )
+    found = found_in(package, "sample_operand", body)
+    ((_, _, text),) = [each for each in found if each[0] == "inherited-handler"]
+    assert "`left` (" in text
+    assert "`right`" not in text
+    assert ", for `dot_general` (operand 1); declare handlers for Scaled, or " in text

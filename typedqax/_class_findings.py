@@ -9,7 +9,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -306,18 +306,38 @@ def _of_different_sizes(
 # --- handlers of a base --------------------------------------------------------------------------
 
 
-Naming: TypeAlias = Mapping[type, Sequence[tuple[Entry, ArrayPattern]]]
-"""By class, the handlers that name it for an operand, and what they say of that."""
+class Taken(NamedTuple):
+    """An operand for which a handler names a class.
+
+    Attributes:
+        entry: the handler under one of its primitives.
+        place: which operand; of the further ones that it takes, the first.
+        pattern: what it says of that.
+    """
+
+    entry: Entry
+    place: int
+    pattern: ArrayPattern
+
+    @property
+    def target(self) -> str:
+        """What the handler is for, as an attribute of `ops`."""
+        return self.entry.target.attribute
+
+
+Naming: TypeAlias = Mapping[type, Sequence[Taken]]
+"""By class, the operands for which handlers name it."""
 
 
 def naming(rules: Iterable[Rule]) -> Naming:
-    """By class, which of these rules name it."""
-    found: dict[type, list[tuple[Entry, ArrayPattern]]] = defaultdict(list)
+    """By class, the operands for which these rules name it."""
+    found: dict[type, list[Taken]] = defaultdict(list)
     for rule in rules:
-        for entry in rule.entries:
-            for pattern in entry.signature.patterns:
-                for cls in pattern.classes:
-                    found[cls].append((entry, pattern))
+        for entry, form in itertools.product(rule.entries, rule.signature.forms):
+            for place, parameter in enumerate((*form.parameters, *filter(None, [form.rest]))):
+                for pattern in parameter.alternatives:
+                    for cls in pattern.classes:
+                        found[cls].append(Taken(entry, place, pattern))
     return found
 
 
@@ -327,9 +347,51 @@ def inheriting_findings(cls: type[ImplicitValue], rules: Naming) -> Iterator[Fin
     A handler that is declared for a class takes what is derived from it. Where that overrides
     `materialize`, the handler computes what the one of the base gives.
     """
-    own = inspect.getattr_static(cls, "materialize", None)
-    if own is None or inspect.isabstract(cls):
+    kin, others = _by_materialize(cls)
+    has: dict[str, list[Signature]] = defaultdict(list)
+    for taken in itertools.chain.from_iterable(rules.get(each, ()) for each in kin):
+        has[taken.target].append(taken.entry.signature)
+    taking: dict[str, list[Taken]] = {}
+    for base in others:
+        missed = [
+            taken
+            for taken in rules.get(base, ())
+            # What no array of the base can be was written for a class derived from it.
+            if not never_of(base, taken.pattern)
+            and not never_of(cls, taken.pattern)
+            and all(kin.isdisjoint(own.classes_at(taken.place)) for own in has[taken.target])
+        ]
+        if missed:
+            taking[shown_class(base)] = missed
+    if not taking:
         return
+    missed = [taken for each in taking.values() for taken in each]
+    targets = sorted(
+        {
+            f"`{taken.target}`" + (f" (operand {taken.place + 1})" if has[taken.target] else "")
+            for taken in missed
+        }
+    )
+    functions = [taken.entry.handler for taken in missed]
+    origins = sorted({(each.place.file, each.place.line, each.name) for each in functions})
+    handlers = [f"`{handler}` ({file}:{line})" for file, line, handler in origins]
+    name, shown = cls.__qualname__, " and ".join(taking)
+    text = (
+        f"`{name}` overrides the `materialize` of {shown}, and handlers declared for {shown} take "
+        f"it, which compute what that one gives: {_first_three(handlers)}, for "
+        f"{_first_three(targets)}; declare handlers for {name}, or derive both from an abstract "
+        f"class that they have in common, or see with typedqax.testing.check_handlers that these "
+        f"agree with {name}.materialize"
+    )
+    yield _finding(cls, WrittenClass.of(cls).place(), "inherited-handler", text, "warning")
+
+
+def _by_materialize(cls: type[ImplicitValue]) -> tuple[frozenset[type], list[type[ImplicitValue]]]:
+    """The class with those of its bases that have its `materialize`; and the bases it overrides.
+
+    Those of a base with its `materialize` are left out: that is the one to be told of them.
+    """
+    own = inspect.getattr_static(cls, "materialize", None)
     bases = [
         base
         for base in cls.__mro__[1:]
@@ -341,36 +403,9 @@ def inheriting_findings(cls: type[ImplicitValue], rules: Naming) -> Iterator[Fin
         for base in bases
         if base not in alike
         and not inspect.isabstract(base)
-        and not any(issubclass(each, base) for each in alike)  # of which it is told
+        and not any(issubclass(each, base) for each in alike)
     ]
-    has = {entry.target.attribute for each in (cls, *alike) for entry, _ in rules.get(each, ())}
-    taking: dict[str, list[Entry]] = {}
-    for base in others:
-        missed = [
-            entry
-            for entry, pattern in rules.get(base, ())
-            # What no array of the base can be was written for a class derived from it.
-            if not never_of(base, pattern)
-            and not never_of(cls, pattern)
-            and entry.target.attribute not in has
-        ]
-        if missed:
-            taking[shown_class(base)] = missed
-    if not taking:
-        return
-    missed = [entry for each in taking.values() for entry in each]
-    targets = sorted({f"`{entry.target.attribute}`" for entry in missed})
-    origins = sorted({(h.place.file, h.place.line, h.name) for h in (e.handler for e in missed)})
-    handlers = [f"`{handler}` ({file}:{line})" for file, line, handler in origins]
-    name, shown = cls.__qualname__, " and ".join(taking)
-    text = (
-        f"`{name}` overrides the `materialize` of {shown}, and handlers declared for {shown} take "
-        f"it, which compute what that one gives: {_first_three(handlers)}, for "
-        f"{_first_three(targets)}; declare handlers for {name}, or derive both from an abstract "
-        f"class that they have in common, or see with typedqax.testing.check_handlers that these "
-        f"agree with {name}.materialize"
-    )
-    yield _finding(cls, WrittenClass.of(cls).place(), "inherited-handler", text, "warning")
+    return frozenset((cls, *alike)), [] if inspect.isabstract(cls) else others
 
 
 def _first_three(names: Sequence[str]) -> str:
