@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import jax
@@ -92,14 +92,60 @@ def test_what_holds_itself_and_what_is_not_assigned_yet_is_passed_by() -> None:
     assert closes_over(is_value, later)
 
 
+class Holder:
+    w = IMPLICIT
+
+    def of_the_class(self, x: Any) -> Any:
+        return x + self.w
+
+    def of_a_global(self, x: Any) -> Any:
+        return x + IMPLICIT
+
+
+class Plainer:
+    w = DENSE
+
+    @property
+    def computed(self) -> Any:
+        return DENSE
+
+
+def test_classes_are_looked_into() -> None:
+    assert closes_over(is_value, Holder)
+    assert closes_over(is_value, lambda x: Holder().of_the_class(x))
+    assert closes_over(is_value, lambda x: x + Holder.w)
+    held, bare = Slotted(IMPLICIT), Slotted(DENSE)
+    assert closes_over(is_value, lambda x: x + held.w)
+    assert closes_over(is_value, lambda x: x + bare.w) is False
+    assert closes_over(is_value, lambda x: Plainer().computed + x) is False
+
+
+package_of_mine: Any = None
+
+
+def test_modules_are_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    package, inner = ModuleType("package_of_mine"), ModuleType("package_of_mine.inner")
+    package.inner, inner.w, inner.v = inner, IMPLICIT, DENSE  # type: ignore[attr-defined]  # new
+
+    def named(x: Any) -> Any:
+        return x + package_of_mine.inner.w
+
+    def not_named(x: Any) -> Any:
+        return x + package_of_mine.inner.v
+
+    monkeypatch.setitem(globals(), "package_of_mine", package)
+    assert closes_over(is_value, named)
+    assert closes_over(is_value, not_named) is False
+
+
 def test_so_much_is_looked_at_and_no_more() -> None:
     few, many = [0.0] * (_MOST_LOOKED_AT // 2), [0.0] * (_MOST_LOOKED_AT * 2)
     assert closes_over(is_value, lambda: (IMPLICIT, few))
-    assert not closes_over(is_value, functools.partial(print, IMPLICIT, many, *many))
+    assert closes_over(is_value, functools.partial(print, IMPLICIT, many, *many)) is None
 
 
 def test_what_is_not_found_is_one_array_from_its_first_use_on() -> None:
-    hidden = Slotted(IMPLICIT)  # it has no __dict__
-    assert not closes_over(is_value, lambda x: x + hidden.w)
-    got = tq.use_implicit_args(lambda x: x[None] + jnp.stack([hidden.w]))(DENSE)
+    hidden = iter([IMPLICIT])
+    assert closes_over(is_value, lambda x: x + next(hidden)) is False
+    got = tq.use_implicit_args(lambda x: x[None] + jnp.stack([next(hidden)]))(DENSE)
     assert (tq.materialize(got) == jnp.full((1, 2), 2.0)).all()

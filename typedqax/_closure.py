@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import functools
+import sys
+import sysconfig
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -14,18 +17,19 @@ _MOST_LOOKED_AT = 500
 """As many objects are looked at: a call must not take longer for what is around its function."""
 
 
-def closes_over(wanted: Callable[[object], bool], *functions: object) -> bool:
+def closes_over(wanted: Callable[[object], bool], *functions: object) -> bool | None:
     """Whether something `wanted` is among what these functions name, or what hangs on that.
 
     It is looked for in the variables and globals that they and their inner functions name, in the
-    functions among them, and in containers and attributes. What is further away than some hundred
-    objects is not found.
+    functions, classes and modules among them, and in containers and attributes. The globals of
+    packages that are installed are left out. None is for what has more to it than some hundred
+    objects, if it is not among those.
     """
     waiting: list[object] = [*functions]
     seen: dict[int, object] = {}  # with the objects, so that no two have the same id
     for _ in range(_MOST_LOOKED_AT):
         if not waiting:
-            break
+            return False
         found = waiting.pop()
         if wanted(found):
             return True
@@ -33,7 +37,7 @@ def closes_over(wanted: Callable[[object], bool], *functions: object) -> bool:
             continue
         seen[id(found)] = found
         waiting += _next_to(found)
-    return False
+    return None
 
 
 _PLAIN = (
@@ -48,8 +52,7 @@ _PLAIN = (
     np.generic,
     np.dtype,
     jax.Array,
-    type,
-    types.ModuleType,
+    types.ModuleType,  # what is named of it is looked at where it is named
     types.BuiltinFunctionType,
 )
 
@@ -64,14 +67,30 @@ def _next_to(found: object) -> Iterable[object]:
         return (found.func, *found.args, *found.keywords.values())
     if isinstance(found, Mapping):
         return list(found.values())
-    if isinstance(found, (list, tuple, set, frozenset)):
+    if isinstance(found, (list, tuple, set, frozenset, collections.deque)):
         return found
+    if isinstance(found, property):
+        return (found.fget, found.fset)
+    if isinstance(found, (staticmethod, classmethod)):
+        return (found.__func__,)
+    if isinstance(found, type):
+        return [] if _is_installed(found.__module__) else [*vars(found).values(), *found.__bases__]
     state = getattr(found, "__dict__", {})
-    return [state["__wrapped__"]] if "__wrapped__" in state else list(state.values())
+    if "__wrapped__" in state:
+        return (state["__wrapped__"],)
+    return (type(found), *state.values(), *_slots_of(found))
 
 
-_WITHOUT_ARRAYS = frozenset({"jax", "numpy", "typedqax"})
-"""The packages whose globals are no arrays; what their functions wrap is a user's."""
+def _slots_of(found: object) -> Iterator[object]:
+    for cls in type(found).__mro__:
+        slots = vars(cls).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            described = vars(cls).get(name)
+            if isinstance(described, types.MemberDescriptorType):
+                try:
+                    yield described.__get__(found)
+                except AttributeError:  # not assigned yet
+                    continue
 
 
 def _named_by(function: types.FunctionType) -> Iterator[object]:
@@ -83,9 +102,39 @@ def _named_by(function: types.FunctionType) -> Iterator[object]:
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
     yield from function.__dict__.values()  # `__wrapped__`
-    package, _, _ = function.__globals__.get("__name__", "").partition(".")
-    waiting: list[Any] = [] if package in _WITHOUT_ARRAYS else [function.__code__]
+    waiting: list[Any] = (
+        [] if _is_file_installed(function.__code__.co_filename) else [function.__code__]
+    )
     while waiting:
         code = waiting.pop()
-        yield from [function.__globals__[n] for n in code.co_names if n in function.__globals__]
+        yield from _named_in(function.__globals__, code.co_names)
         waiting += [each for each in code.co_consts if isinstance(each, types.CodeType)]
+
+
+def _named_in(variables: Mapping[str, object], names: Iterable[str]) -> Iterator[object]:
+    """What is known by these names in a module, and in the modules among that."""
+    waiting, seen = [variables], list[object]()
+    while waiting:
+        known = waiting.pop()
+        for name in names:
+            found = known.get(name)
+            if not isinstance(found, types.ModuleType):
+                yield found
+            elif found not in seen and not _is_installed(found.__name__):
+                seen.append(found)
+                waiting.append(vars(found))
+
+
+_INSTALLED = tuple(
+    {sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+
+
+def _is_file_installed(path: str) -> bool:
+    return path.startswith((*_INSTALLED, "<frozen "))
+
+
+def _is_installed(module: str) -> bool:
+    """Whether a module is one of an installed package, or of Python itself."""
+    path = getattr(sys.modules.get(module), "__file__", None)
+    return module in sys.builtin_module_names or (path is not None and _is_file_installed(path))

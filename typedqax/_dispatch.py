@@ -145,7 +145,7 @@ class Tables:
         if self._takes_tracers is None:
             rules = () if self.extra is None else self.extra.rules
             functions = [rule.handler.function for rule in rules]
-            self._takes_tracers = closes_over(_is_tracer, *functions)
+            self._takes_tracers = closes_over(_is_tracer, *functions) is True
         return self._takes_tracers
 
     def _resolver(self, primitive: str, now: Installed) -> _Resolver:

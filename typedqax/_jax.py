@@ -241,7 +241,7 @@ def cur_qdd(trace: Trace, value: Any) -> Any:
 
 def bind_under(trace: Trace, primitive: Primitive, operands: Sequence[Any], params: Params) -> Any:
     """Apply `primitive` to operands of `trace` without asking the current trace."""
-    avals = tuple(jax.typeof(operand) for operand in operands)
+    avals = tuple(map(jax.typeof, operands))
     return primitive.bind_with_trace(trace, tuple(operands), avals, dict(params))
 
 

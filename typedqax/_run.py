@@ -10,7 +10,7 @@ from typing import Any
 from typedqax import _jax
 from typedqax._dispatch import Tables
 from typedqax._errors import MaterializationError
-from typedqax._jax import Params
+from typedqax._jax import Params, Primitive
 from typedqax._materialization import (
     InnerRefusal,
     Materialization,
@@ -43,9 +43,8 @@ class Rules:
         shard_map: `Trace.process_shard_map`.
         holding: the primitives whose functions may be a part of what runs though their operands
             are dense.
-        holds_rule: whether a function among such params has a derivative rule of a user's in it,
-            which JAX may run later.
-        holds_tracer: whether an implicit array is a constant of a function among such params.
+        held: what makes a function that such a primitive calls a part of what runs: "tracer", an
+            implicit array in it, or "rule", one of a user's that JAX may run later; else empty.
         around_resumed: what is around a function of the user's that JAX calls itself, maybe when
             that which passed it to JAX is over; it is told the handlers that decide.
     """
@@ -58,8 +57,7 @@ class Rules:
     custom_vjp: Callable[..., list[Any]]
     shard_map: Callable[..., list[Any]]
     holding: Container[str]
-    holds_rule: Callable[[Params], bool]
-    holds_tracer: Callable[[Params], bool]
+    held: Callable[[Primitive, Params], str]
     around_resumed: Callable[[Tables], AbstractContextManager[object]]
 
 

@@ -33,11 +33,10 @@ from typedqax._value import EXTENT, ImplicitValue, child_values, is_value, one_l
 class Scope:
     """A function under the transform, from its call until it returns.
 
-    With an implicit argument its trace is entered at once; so it is where the function closes over
-    an implicit array, or is staged, mapped or differentiated from outside. Otherwise what it does
-    runs at once, and the trace would add a third to the time of a primitive: it runs as it is until
-    it makes an implicit array, or needs one array of what it came to in some other way, when the
-    trace is entered for the rest of it. What it gives back is lowered.
+    With an implicit argument, or one that the function closes over, its trace is entered at once.
+    Otherwise it would only take time: the function runs as it is until it makes an implicit array,
+    or needs one array of what it came to in some other way, when the trace is entered for the rest
+    of it. What it gives back is lowered.
 
     Attributes:
         tables: the handlers that decide in it: its own, or those that decide where it is called.
@@ -82,10 +81,13 @@ class Scope:
     def enter_early(self, function: object) -> None:
         """Enter the trace of `function` before it runs, where that may be too late in it.
 
-        So it is where what it does is staged, mapped or differentiated outside, or inside with an
-        implicit array that it closes over.
+        So it is where it closes over an implicit array that is staged, mapped or differentiated in
+        it, or that a rule of its has, which JAX runs when the function is over. Where more hangs on
+        the function than is looked at, it is entered unless all runs at once: there a third is
+        added to the time of each primitive.
         """
-        if not runs_at_once(self._base) or closes_over(is_value, function):
+        closes = closes_over(is_value, function)
+        if closes or (closes is None and not runs_at_once(self._base)):
             self.enter()
 
     def leave(self) -> object:

@@ -264,7 +264,7 @@ class ImplicitTrace(_jax.Trace):
             operands = list(map(self._adopted, operands))
             own = own or any(map(self.owns, operands))
         if not own and (
-            primitive.name not in self.run.rules.holding or not self._has_part_in(params)
+            primitive.name not in self.run.rules.holding or not self._has_part_in(primitive, params)
         ):
             return _jax.bind_under(self.parent, primitive, operands, params)
         values = [self.lower(operand) for operand in operands]
@@ -272,12 +272,10 @@ class ImplicitTrace(_jax.Trace):
         results = self.run.rules.primitive(self, primitive, values, params, arguments)
         return results if primitive.multiple_results else results[0]
 
-    def _has_part_in(self, params: Params) -> bool:
+    def _has_part_in(self, primitive: Primitive, params: Params) -> bool:
         """Whether a function that dense operands are passed to is a part of what runs here."""
-        rules = self.run.rules
-        return rules.holds_tracer(params) or (
-            rules.holds_rule(params) and not runs_at_once(self.parent)
-        )
+        held = self.run.rules.held(primitive, params)
+        return held == "tracer" or (held == "rule" and not runs_at_once(self.parent))
 
     def _adopted(self, operand: Any) -> Any:
         """`operand`; a tracer of this trace for one of a function that is over.

@@ -12,7 +12,7 @@ from typing import Any
 
 from typedqax._call import Call, PrimitiveRule, apply_to_values
 from typedqax._dispatch import Tables
-from typedqax._higher_order._staged import HOLDING, holds_rule, holds_tracer
+from typedqax._higher_order._staged import HOLDING, held
 from typedqax._higher_order.call import call
 from typedqax._higher_order.cond import cond
 from typedqax._higher_order.custom_jvp import custom_jvp
@@ -76,7 +76,6 @@ def rules(around_resumed: Callable[[Tables], AbstractContextManager[object]]) ->
         custom_vjp=custom_vjp,
         shard_map=shard_map,
         holding=HOLDING,
-        holds_rule=holds_rule,
-        holds_tracer=holds_tracer,
+        held=held,
         around_resumed=around_resumed,
     )

@@ -2,69 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Literal, TypeAlias
 
 from typedqax import _jax
 from typedqax._higher_order._rewrite import is_jax_internal
 from typedqax._jax import ClosedJaxpr, Jaxpr, Params, Primitive
 from typedqax._trace import ImplicitTracer
 
-HOLDING = frozenset(
-    {
-        "jit",
-        "cond",
-        "scan",
-        "while",
-        "remat2",
-        "checkpoint",
-        "custom_vmap_call",
-        "custom_linear_solve",
-    }
-)
-"""The primitives that hold functions, of those with a rule that are differentiated."""
+Held: TypeAlias = Literal["", "rule", "tracer"]
+"""What an inner function holds, the last of these: an implicit array as a constant, which a rule
+brings there that closes over one, when JAX differentiates or transposes the function; a derivative
+rule of a user's, which JAX may run when whoever called the function is over; or nothing."""
+
+HOLDING: Final[Mapping[str, tuple[str, ...]]] = {
+    "jit": ("jaxpr",),
+    "cond": ("branches",),
+    "scan": ("jaxpr",),
+    "while": ("cond_jaxpr", "body_jaxpr"),
+    "remat2": ("jaxpr",),
+    "checkpoint": ("jaxpr",),
+    "custom_vmap_call": ("call",),
+    "custom_linear_solve": ("jaxprs",),
+}
+"""The primitives with functions that are differentiated, of those with a rule, and their params.
+
+Not all params are looked at: that would take longer than what JAX does with such a primitive.
+"""
 
 
-def holds_rule(params: Params) -> bool:
-    """Whether a function among these params has a derivative rule of a user's in it.
-
-    JAX may run it when whoever called the function is over.
-    """
-    return any(map(_has_rule, _jax.jaxprs_in(params)))
-
-
-def holds_tracer(params: Params) -> bool:
-    """Whether an implicit array is a constant of a function among these params.
-
-    A rule that closes over one brings it there, when JAX differentiates or transposes the function.
-    """
-    return any(
-        type(const) is ImplicitTracer for jaxpr in _closed_in(params) for const in jaxpr.consts
-    ) or any(map(_has_tracer, _jax.jaxprs_in(params)))
+def held(primitive: Primitive, params: Params) -> Held:
+    """What a function that `primitive` calls holds, if that makes it a part of what runs."""
+    found: Held = ""
+    for name in HOLDING[primitive.name]:
+        param = params[name]
+        for function in param if isinstance(param, tuple) else (param,):
+            found = max(found, _held(function))
+    return found
 
 
-def _closed_in(params: Params) -> Iterator[ClosedJaxpr]:
-    for param in params.values():
-        for each in param if isinstance(param, tuple) else (param,):
-            if isinstance(each, ClosedJaxpr):
-                yield each
+def _held_uncached(function: ClosedJaxpr | Jaxpr | None) -> Held:
+    if function is None:
+        return ""
+    if isinstance(function, ClosedJaxpr):
+        if any(type(const) is ImplicitTracer for const in function.consts):
+            return "tracer"
+        function = function.jaxpr
+    return max(map(_held_by, function.eqns), default="")
 
 
-def _has_tracer_uncached(jaxpr: Jaxpr) -> bool:
-    return any(holds_tracer(eqn.params) for eqn in jaxpr.eqns)
+def _held_by(eqn: Any) -> Held:
+    inner: Held = max(map(_held, _functions_in(eqn.params)), default="")
+    return max(inner, "rule") if _has_rule(eqn.primitive, eqn.params) else inner
 
 
-def _has_rule_uncached(jaxpr: Jaxpr) -> bool:
-    return any(_is_ruled(eqn.primitive, eqn.params) for eqn in jaxpr.eqns)
-
-
-def _is_ruled(primitive: Primitive, params: Params) -> bool:
-    """Whether this applies such a rule; those of relu and the like close over nothing."""
-    return (
-        primitive.name == "custom_vjp_call"
-        or (primitive.name == "custom_jvp_call" and not is_jax_internal(params["call_jaxpr"]))
-        or holds_rule(params)
+def _has_rule(primitive: Primitive, params: Params) -> bool:
+    """Whether there is a derivative rule of a user's; those of relu and the like hold nothing."""
+    return primitive.name == "custom_vjp_call" or (
+        primitive.name == "custom_jvp_call" and not is_jax_internal(params["call_jaxpr"])
     )
 
 
-_has_tracer = _jax.weakref_lru_cache(_has_tracer_uncached)
-_has_rule = _jax.weakref_lru_cache(_has_rule_uncached)
+def _functions_in(params: Params) -> Iterator[ClosedJaxpr | Jaxpr]:
+    for param in params.values():
+        for each in param if isinstance(param, tuple) else (param,):
+            if isinstance(each, (ClosedJaxpr, Jaxpr)):
+                yield each
+
+
+_held: Callable[[Any], Held] = _jax.weakref_lru_cache(_held_uncached)
