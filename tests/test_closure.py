@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from types import ModuleType, SimpleNamespace
+import tracemalloc
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 
 import jax
@@ -53,6 +54,7 @@ def only_keyword(x: Any, *, w: Any = IMPLICIT) -> Any:
 HELD: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
     "a variable": lambda w: lambda x: x + w,
     "a variable of an inner function": lambda w: lambda x: jax.jit(lambda x: x + w)(x),
+    "a proxy of a dict": lambda w: functools.partial(print, MappingProxyType({"w": w})),
     "a dict of lists": lambda w: functools.partial(lambda ws, x: x + ws["w"][0], {"w": [w]}),
     "a partial": lambda w: functools.partial(jnp.add, w),
     "a callable object": Layer,
@@ -136,6 +138,54 @@ def test_modules_are_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "package_of_mine", package)
     assert closes_over(is_value, named)
     assert closes_over(is_value, not_named) is False
+
+
+class Lazy(Mapping[str, Any]):
+    """It loads what is asked of it, and knows many names."""
+
+    __slots__ = ("loaded",)
+
+    def __init__(self) -> None:
+        self.loaded: list[str] = []
+
+    def __getitem__(self, key: str) -> Any:
+        self.loaded.append(key)
+        raise OSError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter("ab")
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getattr__(self, name: str) -> Any:
+        return self[name]
+
+
+class Loading(list[Any]):
+    """It loads what it is asked for."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise OSError
+
+
+def test_no_code_of_what_it_looks_into_runs() -> None:
+    lazy, loading = Lazy(), Loading([DENSE])
+    assert closes_over(is_value, lambda: (lazy, loading)) is False
+    assert lazy.loaded == []
+    loading.append(IMPLICIT)
+    assert closes_over(is_value, lambda: loading)
+
+
+def test_a_long_list_is_not_copied() -> None:
+    many = [0.0] * 1_000_000
+    tracemalloc.start()
+    try:
+        assert closes_over(is_value, lambda: many) is None
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000  # eight bytes for each would be eight times that
 
 
 def test_so_much_is_looked_at_and_no_more() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import functools
+import gc
+import itertools
 import sys
 import sysconfig
 import types
@@ -23,7 +25,8 @@ def closes_over(wanted: Callable[[object], bool], *functions: object) -> bool | 
     It is looked for in the variables and globals that they and their inner functions name, in the
     functions, classes and modules among them, and in containers and attributes. The globals of
     packages that are installed are left out. None is for what has more to it than some hundred
-    objects, if it is not among those.
+    objects, if it is not among those. What classes say of their iteration and attributes is not
+    asked: that would be code of the user's, which may load what it holds.
     """
     waiting: list[object] = [*functions]
     seen: dict[int, object] = {}  # with the objects, so that no two have the same id
@@ -36,7 +39,7 @@ def closes_over(wanted: Callable[[object], bool], *functions: object) -> bool | 
         if isinstance(found, _PLAIN) or id(found) in seen:
             continue
         seen[id(found)] = found
-        waiting += _next_to(found)
+        waiting += itertools.islice(_next_to(found), _MOST_LOOKED_AT)  # a list may have millions
     return None
 
 
@@ -55,6 +58,7 @@ _PLAIN = (
     types.ModuleType,  # what is named of it is looked at where it is named
     types.BuiltinFunctionType,
 )
+_CONTAINERS: tuple[Any, ...] = (list, tuple, set, frozenset, collections.deque)
 
 
 def _next_to(found: object) -> Iterable[object]:
@@ -65,20 +69,33 @@ def _next_to(found: object) -> Iterable[object]:
         return (found.__func__, found.__self__)
     if isinstance(found, functools.partial):
         return (found.func, *found.args, *found.keywords.values())
-    if isinstance(found, Mapping):
-        return list(found.values())
-    if isinstance(found, (list, tuple, set, frozenset, collections.deque)):
-        return found
+    for container in _CONTAINERS:
+        if isinstance(found, container):
+            contained: Iterator[object] = container.__iter__(found)
+            return contained
+    if isinstance(found, dict):
+        return dict.values(found)
+    if isinstance(found, types.MappingProxyType):
+        held: list[object] = gc.get_referents(found)
+        return held
     if isinstance(found, property):
         return (found.fget, found.fset)
     if isinstance(found, (staticmethod, classmethod)):
         return (found.__func__,)
     if isinstance(found, type):
         return [] if _is_installed(found.__module__) else [*vars(found).values(), *found.__bases__]
-    state = getattr(found, "__dict__", {})
+    state = _state_of(found)
     if "__wrapped__" in state:
         return (state["__wrapped__"],)
     return (type(found), *state.values(), *_slots_of(found))
+
+
+def _state_of(found: object) -> Mapping[str, object]:
+    try:
+        state: Mapping[str, object] = object.__getattribute__(found, "__dict__")
+    except AttributeError:
+        return {}
+    return state
 
 
 def _slots_of(found: object) -> Iterator[object]:
@@ -113,7 +130,8 @@ def _named_by(function: types.FunctionType) -> Iterator[object]:
 
 def _named_in(variables: Mapping[str, object], names: Iterable[str]) -> Iterator[object]:
     """What is known by these names in a module, and in the modules among that."""
-    waiting, seen = [variables], list[object]()
+    waiting: list[Mapping[str, object]] = [variables]
+    seen: list[object] = []
     while waiting:
         known = waiting.pop()
         for name in names:
