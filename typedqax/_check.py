@@ -72,7 +72,7 @@ def _found(packages: Iterable[str]) -> list[Finding]:
             rules |= dict.fromkeys(concerned)
     for rule in rules:
         found.update(rule_findings(rule))
-    # Of every package: the handlers of a base are mostly another's than the class is.
+    # Of every package: a class and the handlers of its base are mostly of different ones.
     declared = {rule: None for table in tables for rule in table.rules}
     named = naming(rule for rule in declared if _is_loaded(rule.handler.origin.module))
     for cls in implicit_classes():

@@ -1,4 +1,4 @@
-"""Findings about implicit classes: what fields, `materialize` and handlers say against another."""
+"""Findings about implicit classes: fields, `materialize` and handlers that do not fit together."""
 
 from __future__ import annotations
 
@@ -341,7 +341,7 @@ def naming(rules: Iterable[Rule]) -> Naming:
     return found
 
 
-def inheriting_findings(cls: type[ImplicitValue], rules: Naming) -> Iterator[Finding]:
+def inheriting_findings(cls: type[ImplicitValue], named: Naming) -> Iterator[Finding]:
     """That handlers of a base take a class which stands for something else.
 
     A handler that is declared for a class takes what is derived from it. Where that overrides
@@ -349,13 +349,13 @@ def inheriting_findings(cls: type[ImplicitValue], rules: Naming) -> Iterator[Fin
     """
     kin, others = _by_materialize(cls)
     has: dict[str, list[Signature]] = defaultdict(list)
-    for taken in itertools.chain.from_iterable(rules.get(each, ()) for each in kin):
+    for taken in itertools.chain.from_iterable(named.get(each, ()) for each in kin):
         has[taken.target].append(taken.entry.signature)
     taking: dict[str, list[Taken]] = {}
     for base in others:
         missed = [
             taken
-            for taken in rules.get(base, ())
+            for taken in named.get(base, ())
             # What no array of the base can be was written for a class derived from it.
             if not never_of(base, taken.pattern)
             and not never_of(cls, taken.pattern)
@@ -365,14 +365,14 @@ def inheriting_findings(cls: type[ImplicitValue], rules: Naming) -> Iterator[Fin
             taking[shown_class(base)] = missed
     if not taking:
         return
-    missed = [taken for each in taking.values() for taken in each]
+    every = [taken for each in taking.values() for taken in each]
     targets = sorted(
         {
             f"`{taken.target}`" + (f" (operand {taken.place + 1})" if has[taken.target] else "")
-            for taken in missed
+            for taken in every
         }
     )
-    functions = [taken.entry.handler for taken in missed]
+    functions = [taken.entry.handler for taken in every]
     origins = sorted({(each.place.file, each.place.line, each.name) for each in functions})
     handlers = [f"`{handler}` ({file}:{line})" for file, line, handler in origins]
     name, shown = cls.__qualname__, " and ".join(taking)

@@ -94,8 +94,8 @@ class Tables:
 
     __slots__ = (
         "__weakref__",
+        "_closes_over_tracer",
         "_resolvers",
-        "_takes_tracers",
         "_watch",
         "extra",
         "gone",
@@ -109,7 +109,7 @@ class Tables:
         self.extra = extra
         self.isolated = isolated
         self.gone = gone
-        self._takes_tracers: bool | None = None
+        self._closes_over_tracer: bool | None = None
         self._resolvers: dict[str, _Resolver] = {}
         self._watch: weakref.ref[Installed] | None = None
         self.rewritten: weakref.WeakKeyDictionary[Any, dict[Hashable, Any]] = (
@@ -142,11 +142,11 @@ class Tables:
 
     def closes_over_tracer(self) -> bool:
         """Whether a handler of the extra table does; as far as that can be seen."""
-        if self._takes_tracers is None:
+        if self._closes_over_tracer is None:
             rules = () if self.extra is None else self.extra.rules
             functions = [rule.handler.function for rule in rules]
-            self._takes_tracers = closes_over(_is_tracer, *functions) is True
-        return self._takes_tracers
+            self._closes_over_tracer = closes_over(_is_tracer, *functions) is True
+        return self._closes_over_tracer
 
     def _resolver(self, primitive: str, now: Installed) -> _Resolver:
         if self.gone is not None:
@@ -265,8 +265,8 @@ def resolve(
     return known
 
 
-class Fleeting:
-    """Tables that are not kept alive; when they are gone, ones of which no handler can be asked."""
+class WeakTables:
+    """A reference to tables that does not keep them alive."""
 
     __slots__ = ("_hash", "_name", "_tables")
 
@@ -276,12 +276,12 @@ class Fleeting:
         self._hash = hash(tables)
 
     def tables(self) -> Tables:
-        """The tables, or what stands for them when they are gone."""
+        """The tables; when they are gone, ones of which no handler can be asked."""
         tables = self._tables()
         return Tables(None, isolated=True, gone=self._name) if tables is None else tables
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Fleeting) and self._tables == other._tables
+        return isinstance(other, WeakTables) and self._tables == other._tables
 
     def __hash__(self) -> int:
         return self._hash

@@ -23,9 +23,7 @@ from typedqax._materialization import (
     report,
 )
 from typedqax._recording import Application, kept_record
-from typedqax._value import (
-    ImplicitValue,
-)
+from typedqax._value import ImplicitValue
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -82,9 +82,9 @@ class Scope:
         """Enter the trace of `function` before it runs, where that may be too late in it.
 
         So it is where it closes over an implicit array that is staged, mapped or differentiated in
-        it, or that a rule of its has, which JAX runs when the function is over. Where more hangs on
-        the function than is looked at, it is entered unless all runs at once: there a third is
-        added to the time of each primitive.
+        it, or is used by a derivative rule, which JAX runs when the function is over. Where more
+        hangs on the function than is looked at, it is entered unless all runs at once: there a
+        third is added to the time of each primitive.
         """
         closes = closes_over(is_value, function)
         if closes or (closes is None and not runs_at_once(self._base)):

@@ -20,7 +20,7 @@ from typedqax._aval import (
     materialize_of,
 )
 from typedqax._contracts import check_materialized
-from typedqax._dispatch import Fleeting, Tables
+from typedqax._dispatch import Tables, WeakTables
 from typedqax._errors import ContractError
 from typedqax._jax import Params, Primitive, Trace, Tracer
 from typedqax._materialization import (
@@ -353,7 +353,7 @@ class ImplicitTrace(_jax.Trace):
 def carried_tables() -> Tables | None:
     """The tables that the innermost function which brought its own carries, if there is one."""
     item = _jax.carried()
-    if type(item) is Fleeting:
+    if type(item) is WeakTables:
         return item.tables()
     return item if type(item) is Tables else None
 

@@ -19,7 +19,7 @@ from typedqax._argument import Argument
 from typedqax._aval import aval_of
 from typedqax._call import Call, argument_in_handlers, running_handler
 from typedqax._contracts import check_axes
-from typedqax._dispatch import Fleeting, Tables
+from typedqax._dispatch import Tables, WeakTables
 from typedqax._errors import TypedQaxError, UsageError, shown_argument
 from typedqax._jax import Params, Primitive
 from typedqax._materialization import materialization
@@ -188,9 +188,9 @@ class _Transformed:
         return f"use_implicit_args({self._function!r})"
 
 
-def _kept(tables: Tables) -> Tables | Fleeting:
+def _kept(tables: Tables) -> Tables | WeakTables:
     """`tables` as what is staged keeps them: weakly, if they would keep a tracer of its own."""
-    return Fleeting(tables) if tables.closes_over_tracer() else tables
+    return WeakTables(tables) if tables.closes_over_tracer() else tables
 
 
 def _transformed(function: Any, handlers: HandlerTable | None, isolated: bool) -> _Transformed:

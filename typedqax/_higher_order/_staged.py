@@ -11,9 +11,12 @@ from typedqax._jax import ClosedJaxpr, Jaxpr, Params, Primitive
 from typedqax._trace import ImplicitTracer
 
 Held: TypeAlias = Literal["", "rule", "tracer"]
-"""What an inner function holds, the last of these: an implicit array as a constant, which a rule
-brings there that closes over one, when JAX differentiates or transposes the function; a derivative
-rule of a user's, which JAX may run when whoever called the function is over; or nothing."""
+"""What an inner function holds that may make it a part of what runs.
+
+A tracer: an implicit array as a constant. A rule that closes over one brings it there, when JAX
+differentiates or transposes the function. A rule: a derivative rule of a user's, which JAX may run
+when whoever called the function is over. Of several the greatest counts, as text is ordered.
+"""
 
 HOLDING: Final[Mapping[str, tuple[str, ...]]] = {
     "jit": ("jaxpr",),
