@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import tracemalloc
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -175,6 +177,39 @@ def test_no_code_of_what_it_looks_into_runs() -> None:
     assert lazy.loaded == []
     loading.append(IMPLICIT)
     assert closes_over(is_value, lambda: loading)
+
+
+class Elsewhere:
+    """Outside of its context it does not even say its class."""
+
+    @property  # type: ignore[misc]  # odd on purpose
+    def __class__(self) -> Any:
+        raise RuntimeError
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]  # the same
+        raise RuntimeError
+
+
+class LoadedLater(ModuleType):
+    def __getattribute__(self, name: str) -> Any:
+        raise ImportError(name)
+
+
+ODD: dict[str, Callable[[], object]] = {
+    "a proxy of what is gone": lambda: weakref.proxy(Layer(DENSE)),
+    "a mock of a list": lambda: mock.Mock(spec=list),
+    "a mock of a function": lambda: mock.Mock(spec=of_global_dense),
+    "what has no class now": Elsewhere,
+    "a module that is not loaded yet": lambda: LoadedLater("later"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_is_odd_is_passed_by(name: str) -> None:
+    odd = ODD[name]()
+    assert not closes_over(is_value, lambda: odd)
+    assert closes_over(is_value, lambda: (IMPLICIT, odd))
 
 
 def test_a_long_list_is_not_copied() -> None:

@@ -15,6 +15,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from typedqax._jax import Tracer
+
 _MOST_LOOKED_AT = 500
 """As many objects are looked at: a call must not take longer for what is around its function."""
 
@@ -25,8 +27,8 @@ def closes_over(wanted: Callable[[object], bool], *functions: object) -> bool | 
     It is looked for in the variables and globals that they and their inner functions name, in the
     functions, classes and modules among them, and in containers and attributes. The globals of
     packages that are installed are left out. None is for what has more to it than some hundred
-    objects, if it is not among those. What classes say of their iteration and attributes is not
-    asked: that would be code of the user's, which may load what it holds.
+    objects, if it is not among those. What an object says of its class, its iteration and its
+    attributes is not asked: that is code of the user's, which may fail, or load what it holds.
     """
     waiting: list[object] = [*functions]
     seen: dict[int, object] = {}  # with the objects, so that no two have the same id
@@ -36,7 +38,7 @@ def closes_over(wanted: Callable[[object], bool], *functions: object) -> bool | 
         found = waiting.pop()
         if wanted(found):
             return True
-        if isinstance(found, _PLAIN) or id(found) in seen:
+        if issubclass(type(found), _PLAIN) or id(found) in seen:
             continue
         seen[id(found)] = found
         waiting += itertools.islice(_next_to(found), _MOST_LOOKED_AT)  # a list may have millions
@@ -54,56 +56,58 @@ _PLAIN = (
     np.ndarray,
     np.generic,
     np.dtype,
-    jax.Array,
+    Tracer,
+    type(jax.numpy.zeros(0)),
     types.ModuleType,  # what is named of it is looked at where it is named
     types.BuiltinFunctionType,
 )
 _CONTAINERS: tuple[Any, ...] = (list, tuple, set, frozenset, collections.deque)
 
 
-def _next_to(found: object) -> Iterable[object]:
+def _next_to(found: Any) -> Iterable[object]:
     """The objects that `found` holds or names."""
-    if isinstance(found, types.FunctionType):
+    kind = type(found)
+    if kind is types.FunctionType:
         return _named_by(found)
-    if isinstance(found, types.MethodType):
+    if kind is types.MethodType:
         return (found.__func__, found.__self__)
-    if isinstance(found, functools.partial):
+    if kind is functools.partial:
         return (found.func, *found.args, *found.keywords.values())
     for container in _CONTAINERS:
-        if isinstance(found, container):
+        if issubclass(kind, container):
             contained: Iterator[object] = container.__iter__(found)
             return contained
-    if isinstance(found, dict):
+    if issubclass(kind, dict):
         return dict.values(found)
-    if isinstance(found, types.MappingProxyType):
+    if kind is types.MappingProxyType:
         held: list[object] = gc.get_referents(found)
         return held
-    if isinstance(found, property):
+    if kind is property:
         return (found.fget, found.fset)
-    if isinstance(found, (staticmethod, classmethod)):
+    if kind in (staticmethod, classmethod):
         return (found.__func__,)
-    if isinstance(found, type):
-        return [] if _is_installed(found.__module__) else [*vars(found).values(), *found.__bases__]
+    if issubclass(kind, type):
+        return [] if _is_of_installed(found) else [*vars(found).values(), *found.__bases__]
     state = _state_of(found)
     if "__wrapped__" in state:
         return (state["__wrapped__"],)
-    return (type(found), *state.values(), *_slots_of(found))
+    return (kind, *state.values(), *_slots_of(found))
 
 
 def _state_of(found: object) -> Mapping[str, object]:
-    try:
-        state: Mapping[str, object] = object.__getattribute__(found, "__dict__")
-    except AttributeError:
-        return {}
-    return state
+    for cls in type(found).__mro__:
+        described = vars(cls).get("__dict__")
+        if described is not None:
+            plain = type(described) in (types.GetSetDescriptorType, types.MemberDescriptorType)
+            state: Mapping[str, object] = described.__get__(found) if plain else {}
+            return state
+    return {}
 
 
 def _slots_of(found: object) -> Iterator[object]:
     for cls in type(found).__mro__:
-        slots = vars(cls).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            described = vars(cls).get(name)
-            if isinstance(described, types.MemberDescriptorType):
+        for described in vars(cls).values():
+            if type(described) is types.MemberDescriptorType:
                 try:
                     yield described.__get__(found)
                 except AttributeError:  # not assigned yet
@@ -119,27 +123,25 @@ def _named_by(function: types.FunctionType) -> Iterator[object]:
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
     yield from function.__dict__.values()  # `__wrapped__`
-    waiting: list[Any] = (
-        [] if _is_file_installed(function.__code__.co_filename) else [function.__code__]
-    )
+    waiting: list[Any] = [] if _is_installed(function.__code__.co_filename) else [function.__code__]
     while waiting:
         code = waiting.pop()
         yield from _named_in(function.__globals__, code.co_names)
         waiting += [each for each in code.co_consts if isinstance(each, types.CodeType)]
 
 
-def _named_in(variables: Mapping[str, object], names: Iterable[str]) -> Iterator[object]:
+def _named_in(variables: dict[str, object], names: Iterable[str]) -> Iterator[object]:
     """What is known by these names in a module, and in the modules among that."""
-    waiting: list[Mapping[str, object]] = [variables]
-    seen: list[object] = []
+    waiting = [variables]
+    seen: set[int] = set()
     while waiting:
         known = waiting.pop()
         for name in names:
-            found = known.get(name)
-            if not isinstance(found, types.ModuleType):
+            found = dict.get(known, name)
+            if type(found) is not types.ModuleType:  # one of another type may load itself only now
                 yield found
-            elif found not in seen and not _is_installed(found.__name__):
-                seen.append(found)
+            elif id(found) not in seen and not _is_installed(vars(found).get("__file__")):
+                seen.add(id(found))
                 waiting.append(vars(found))
 
 
@@ -148,11 +150,18 @@ _INSTALLED = tuple(
 )
 
 
-def _is_file_installed(path: str) -> bool:
-    return path.startswith((*_INSTALLED, "<frozen "))
+def _is_installed(path: object) -> bool:
+    """Whether a file is one of an installed package, or of Python itself."""
+    return type(path) is str and path.startswith((*_INSTALLED, "<frozen "))
 
 
-def _is_installed(module: str) -> bool:
-    """Whether a module is one of an installed package, or of Python itself."""
-    path = getattr(sys.modules.get(module), "__file__", None)
-    return module in sys.builtin_module_names or (path is not None and _is_file_installed(path))
+_module_of: Any = vars(type)["__module__"]  # not what a metaclass says
+
+
+def _is_of_installed(cls: type) -> bool:
+    """Whether a class is one of an installed package, or of Python itself."""
+    name = _module_of.__get__(cls)
+    module = sys.modules.get(name) if type(name) is str else None
+    return name in sys.builtin_module_names or (
+        type(module) is types.ModuleType and _is_installed(vars(module).get("__file__"))
+    )

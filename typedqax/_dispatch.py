@@ -196,7 +196,7 @@ _ISOLATED = Tables(None, isolated=True)
 
 
 def _is_tracer(found: object) -> bool:
-    return isinstance(found, Tracer)
+    return issubclass(type(found), Tracer)  # of a proxy, isinstance may run code
 
 
 def _rankings(tables: Tables, primitive: str, now: Installed) -> tuple[Ranking, ...]:
