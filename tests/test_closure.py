@@ -16,6 +16,7 @@ import pytest
 
 import typedqax as tq
 from tests.implicit_world import Plain
+from typedqax import ops
 from typedqax._closure import _MOST_LOOKED_AT, closes_over
 from typedqax._value import is_value
 
@@ -53,6 +54,18 @@ def only_keyword(x: Any, *, w: Any = IMPLICIT) -> Any:
     return x + w
 
 
+def with_backward_rule(w: Any) -> Callable[[Any], Any]:
+    f = jax.custom_vjp(lambda x: x * 1.0)
+    f.defvjp(lambda x: (x, None), lambda _, ct: (ct * jnp.sum(w * 2.0),))
+    return f
+
+
+def with_forward_rule(w: Any) -> Callable[[Any], Any]:
+    f = jax.custom_jvp(lambda x: x * 1.0)
+    f.defjvp(lambda primals, tangents: (primals[0] * 1.0, tangents[0] * jnp.sum(w * 2.0)))
+    return f
+
+
 HELD: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
     "a variable": lambda w: lambda x: x + w,
     "a variable of an inner function": lambda w: lambda x: jax.jit(lambda x: x + w)(x),
@@ -64,6 +77,8 @@ HELD: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
     "an object of another function": lambda w: lambda x: Layer(w)(x),
     "what grad wraps": lambda w: jax.grad(lambda x: x @ w),
     "what jit and vmap wrap": lambda w: jax.jit(jax.vmap(lambda x: x + w)),
+    "a backward rule": with_backward_rule,
+    "a forward rule": with_forward_rule,
     "what the transform wraps": lambda w: tq.use_implicit_args(lambda x: x + w),
     "a tuple in a namespace": lambda w: functools.partial(print, SimpleNamespace(w=(w,))),
 }
@@ -73,6 +88,25 @@ HELD: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
 def test_an_array_is_found_in(held: str) -> None:
     assert closes_over(is_value, HELD[held](IMPLICIT))
     assert not closes_over(is_value, HELD[held](DENSE))
+
+
+@pytest.mark.parametrize("ruled", [with_backward_rule, with_forward_rule])
+def test_a_rule_that_closes_over_an_array_runs_its_handlers(
+    ruled: Callable[[Any], Callable[[Any], Any]],
+) -> None:
+    def scaled(w: Plain, x: Any, /) -> Plain:
+        return Plain(w.inside * x)
+
+    table = tq.HandlerTable("scaled", ops.mul.to(scaled, commutative=True))
+    f = ruled(Plain(jnp.arange(3.0)))
+    implicit = tq.use_implicit_args(f, handlers=table)
+
+    def of_all(x: Any) -> Any:
+        return jnp.sum(implicit(x))
+
+    gradient: Any = jax.grad(of_all)
+    for each in (gradient, jax.jit(gradient)):
+        assert each(DENSE).tolist() == [6.0, 6.0]
 
 
 def test_globals_and_defaults_are_looked_at() -> None:

@@ -70,6 +70,23 @@ def test_importing_the_package_imports_only_what_it_needs() -> None:
     assert (done.returncode, done.stdout.strip()) == (0, "['typedqax']"), done.stderr
 
 
+def test_importing_the_package_leaves_devices_to_be_chosen() -> None:
+    code = (
+        "import jax, typedqax, typedqax.arrays, typedqax.testing\n"
+        "jax.config.update('jax_num_cpu_devices', 3)  # an error once there is a backend\n"
+        "print(jax.device_count())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "XLA_FLAGS": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "3"), done.stderr
+
+
 def users_mypy(installed: Path, cache: Path) -> subprocess.CompletedProcess[str]:
     """A user's mypy: strict, none of this project's settings, and run away from the checkout."""
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file="]

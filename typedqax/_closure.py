@@ -12,10 +12,9 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-import jax
 import numpy as np
 
-from typedqax._jax import Tracer
+from typedqax._jax import CONCRETE_ARRAY, Tracer
 
 _MOST_LOOKED_AT = 500
 """As many objects are looked at: a call must not take longer for what is around its function."""
@@ -57,7 +56,7 @@ _PLAIN = (
     np.generic,
     np.dtype,
     Tracer,
-    type(jax.numpy.zeros(0)),
+    CONCRETE_ARRAY,
     types.ModuleType,  # what is named of it is looked at where it is named
     types.BuiltinFunctionType,
 )
@@ -89,8 +88,8 @@ def _next_to(found: Any) -> Iterable[object]:
     if issubclass(kind, type):
         return [] if _is_of_installed(found) else [*vars(found).values(), *found.__bases__]
     state = _state_of(found)
-    if "__wrapped__" in state:
-        return (state["__wrapped__"],)
+    if "__wrapped__" in state:  # with what was wrapped, the rules of one that has its own
+        return [each for each in state.values() if callable(each)]
     return (kind, *state.values(), *_slots_of(found))
 
 
