@@ -29,12 +29,12 @@ def closes_over(wanted: Callable[[object], bool], *functions: object) -> bool | 
     objects, if it is not among those. What an object says of its class, its iteration and its
     attributes is not asked: that is code of the user's, which may fail, or load what it holds.
     """
-    waiting: list[object] = [*functions]
+    waiting: collections.deque[object] = collections.deque(functions)  # what is nearest first
     seen: dict[int, object] = {}  # with the objects, so that no two have the same id
     for _ in range(_MOST_LOOKED_AT):
         if not waiting:
             return False
-        found = waiting.pop()
+        found = waiting.popleft()
         if wanted(found):
             return True
         if issubclass(type(found), _PLAIN) or id(found) in seen:
