@@ -29,6 +29,7 @@ import pytest
 from jax._src import dispatch
 
 from typedqax._installed import installed_kept, nothing_installed
+from typedqax._table import HandlerTable
 
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_check_tracer_leaks", True)
@@ -160,4 +161,6 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         yield write
     for name in set(sys.modules) - before:
         if name.startswith("sample"):
-            del sys.modules[name]
+            left = vars(sys.modules.pop(name))  # which JAX keeps, if it has flattened a class of it
+            for table in [key for key, value in left.items() if type(value) is HandlerTable]:
+                del left[table]

@@ -813,3 +813,31 @@ def test_a_unit_stays_in_an_inner_function_where_no_other_can_be_hidden() -> Non
         assert type(got) is Unit
         assert got.unit == "s"
         assert_same(got.x, jnp.arange(3.0))
+
+
+TRAINING: dict[str, Callable[[Any, Any], Any]] = {
+    "vmap": lambda w, x: jax.vmap(lambda row: row @ w)(x).sum(),
+    "grad": lambda w, x: jax.grad(lambda s: jnp.sum((s * x) @ w))(2.0),
+    "jvp": lambda w, x: jax.jvp(lambda x: x @ w, (x,), (x,))[1].sum(),
+}
+STEPS: dict[str, Callable[[Callable[[Any, Any], Any]], Callable[[Any, Any], Any]]] = {
+    "jit": jax.jit,
+    "jit of value_and_grad": lambda f: jax.jit(lambda w, x: jax.value_and_grad(f, 1)(w, x)),
+    "vmap": lambda f: lambda w, x: jax.vmap(f, (None, 0))(w, x[None]),
+    "scan": lambda f: lambda w, x: lax.scan(lambda c, x: (c, f(w, x)), 0.0, x[None])[1],
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("name", TRAINING)
+def test_an_argument_of_what_is_staged_outside_is_closed_over_as_one_array(
+    name: str, step: str
+) -> None:
+    f = TRAINING[name]
+
+    def program(w: Any, x: Any) -> Any:
+        return use(lambda x: f(w, x), HANDLERS)(x)
+
+    w = low_rank()
+    with tq.materialization("error" if name == "vmap" else "allow"):
+        assert_same(STEPS[step](program)(w, X), STEPS[step](f)(dense(w), X))

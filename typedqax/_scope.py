@@ -274,7 +274,7 @@ def _reachable_trace(value: ImplicitValue) -> ImplicitTrace | None:
     """The trace of the transform whose tracers may be used here.
 
     The traces of derivatives and of vmap pass on what is not theirs. A value whose leaves may be
-    tracers of those belongs into them, and not outside.
+    tracers of those belongs into them, and not outside; one of tracers from outside does not.
     """
     current = _jax.current_trace()
     outward = _jax.around(current)
@@ -282,8 +282,11 @@ def _reachable_trace(value: ImplicitValue) -> ImplicitTrace | None:
     if type(trace) is not ImplicitTrace:
         return None
     if trace is not current:
+        outside = list(_jax.around(trace))
         for leaf in jax.tree.leaves(value):
-            if isinstance(leaf, _jax.Tracer) and type(leaf) is not ImplicitTracer:
+            if not isinstance(leaf, _jax.Tracer) or type(leaf) is ImplicitTracer:
+                continue
+            if not any(leaf._trace is each for each in outside):
                 return None
     return trace
 
