@@ -841,3 +841,13 @@ def test_an_argument_of_what_is_staged_outside_is_closed_over_as_one_array(
     w = low_rank()
     with tq.materialization("error" if name == "vmap" else "allow"):
         assert_same(STEPS[step](program)(w, X), STEPS[step](f)(dense(w), X))
+
+
+@pytest.mark.parametrize("wrap", [jax.jit, jax.checkpoint], ids=["jit", "checkpoint"])
+def test_what_was_traced_for_a_dense_array_does_not_take_a_unit_for_one(wrap: Any) -> None:
+    s, m = Unit(jnp.ones(3), "s"), Unit(jnp.ones(3), "m")
+    f = use(wrap(lambda x: x * s), UNITS)
+    assert f(jnp.ones(3)).unit == "s"
+    with pytest.raises(tq.MaterializationError):
+        f(m)
+    assert f(jnp.ones(3)).unit == "s"

@@ -414,6 +414,15 @@ def key_caches_by(policy: object) -> None:
     _policy_in_caches(policy).__enter__()
 
 
+_meaning_in_caches = jax.make_user_context(False)
+
+
+def keeping_meaning() -> AbstractContextManager[None]:
+    """In the block JAX uses what it traced or compiled in such a block only."""
+    context: AbstractContextManager[None] = _meaning_in_caches(True)
+    return context
+
+
 # --- abstract values -----------------------------------------------------------------------------
 
 

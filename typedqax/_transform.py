@@ -255,7 +255,9 @@ def _run(
     # In a frame of its own, so that none of its tracers is alive when leaks are looked for.
     trace = ImplicitTrace(_jax.current_trace(), run)
     lifted = list(map(trace.lift, leaves, arguments))
-    with _jax.under(trace):
+    # An inner function that was traced for dense arrays may have taken an operand for one.
+    caches = _jax.keeping_meaning() if run.meets_meaning else contextlib.nullcontext()
+    with _jax.under(trace), caches:
         # Inside, as under jit: what puts a pytree together may compute with it (flax nnx asks).
         args, kwargs = jax.tree.unflatten(tree, lifted)
         result = function(*args, **kwargs)
