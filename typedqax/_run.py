@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Container, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -26,6 +27,17 @@ from typedqax._recording import Application, kept_record
 from typedqax._value import ImplicitValue
 
 
+class Held(enum.IntEnum):
+    """What an inner function holds that may make it a part of what runs; the greatest counts."""
+
+    NOTHING = 0
+    RULE = 1
+    """A derivative rule of a user's, which JAX may run when whoever called the function is over."""
+    TRACER = 2
+    """An implicit array as a constant: a rule that closes over one brings it there, when JAX
+    differentiates or transposes the function."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Rules:
     """What the trace does with what is applied in it.
@@ -41,8 +53,7 @@ class Rules:
         shard_map: `Trace.process_shard_map`.
         holding: the primitives whose functions may be a part of what runs though their operands
             are dense.
-        held: what makes a function that such a primitive calls a part of what runs: "tracer", an
-            implicit array in it, or "rule", one of a user's that JAX may run later; else empty.
+        held: what a function that such a primitive calls holds.
         around_resumed: what is around a function of the user's that JAX calls itself, maybe when
             that which passed it to JAX is over; it is told the handlers that decide.
     """
@@ -55,7 +66,7 @@ class Rules:
     custom_vjp: Callable[..., list[Any]]
     shard_map: Callable[..., list[Any]]
     holding: Container[str]
-    held: Callable[[Primitive, Params], str]
+    held: Callable[[Primitive, Params], Held]
     around_resumed: Callable[[Tables], AbstractContextManager[object]]
 
 

@@ -27,7 +27,7 @@ from typedqax._materialization import (
     Materialization,
     own_policy,
 )
-from typedqax._run import Run
+from typedqax._run import Held, Run
 from typedqax._value import (
     EXTENT,
     ImplicitValue,
@@ -275,7 +275,7 @@ class ImplicitTrace(_jax.Trace):
     def _has_part_in(self, primitive: Primitive, params: Params) -> bool:
         """Whether a function that dense operands are passed to is a part of what runs here."""
         held = self.run.rules.held(primitive, params)
-        return held == "tracer" or (held == "rule" and not runs_at_once(self.parent))
+        return held is Held.TRACER or (held is Held.RULE and not runs_at_once(self.parent))
 
     def _adopted(self, operand: Any) -> Any:
         """`operand`; a tracer of this trace for one of a function that is over.

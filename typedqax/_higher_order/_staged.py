@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from typedqax import _jax
 from typedqax._higher_order._rewrite import is_jax_internal
 from typedqax._jax import ClosedJaxpr, Jaxpr, Params, Primitive
+from typedqax._run import Held
 from typedqax._trace import ImplicitTracer
-
-Held: TypeAlias = Literal["", "rule", "tracer"]
-"""What an inner function holds that may make it a part of what runs.
-
-A tracer: an implicit array as a constant. A rule that closes over one brings it there, when JAX
-differentiates or transposes the function. A rule: a derivative rule of a user's, which JAX may run
-when whoever called the function is over. Of several the greatest counts, as text is ordered.
-"""
 
 HOLDING: Final[Mapping[str, tuple[str, ...]]] = {
     "jit": ("jaxpr",),
@@ -36,7 +29,7 @@ Not all params are looked at: that would take longer than what JAX does with suc
 
 def held(primitive: Primitive, params: Params) -> Held:
     """What a function that `primitive` calls holds, if that makes it a part of what runs."""
-    found: Held = ""
+    found = Held.NOTHING
     for name in HOLDING[primitive.name]:
         param = params[name]
         for function in param if isinstance(param, tuple) else (param,):
@@ -46,17 +39,19 @@ def held(primitive: Primitive, params: Params) -> Held:
 
 def _held_uncached(function: ClosedJaxpr | Jaxpr | None) -> Held:
     if function is None:
-        return ""
+        return Held.NOTHING
     if isinstance(function, ClosedJaxpr):
         if any(type(const) is ImplicitTracer for const in function.consts):
-            return "tracer"
-        function = function.jaxpr
-    return max(map(_held_by, function.eqns), default="")
+            return Held.TRACER
+        jaxpr: Jaxpr = function.jaxpr
+    else:
+        jaxpr = function
+    return max(map(_held_by, jaxpr.eqns), default=Held.NOTHING)
 
 
 def _held_by(eqn: Any) -> Held:
-    inner: Held = max(map(_held, _functions_in(eqn.params)), default="")
-    return max(inner, "rule") if _has_rule(eqn.primitive, eqn.params) else inner
+    inner = max(map(_held, _functions_in(eqn.params)), default=Held.NOTHING)
+    return max(inner, Held.RULE) if _has_rule(eqn.primitive, eqn.params) else inner
 
 
 def _has_rule(primitive: Primitive, params: Params) -> bool:
