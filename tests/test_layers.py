@@ -40,6 +40,7 @@ _reason
 _written
 _fields
 _aval
+_primitives
 _argument
 _handler
 _rule
@@ -88,6 +89,7 @@ _higher_order.other
 _higher_order
 _scope
 _transform
+_primitive_rules
 _construction
 _shown
 _members

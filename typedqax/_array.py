@@ -34,6 +34,7 @@ from typedqax._fields import class_error, field_error, no_leaf_problem
 from typedqax._installed import recheck_class
 from typedqax._materialization import Policy
 from typedqax._members import ArrayMembers
+from typedqax._primitive_rules import register_rules
 from typedqax._scope import one_array
 from typedqax._shown import shown
 from typedqax._trace import ImplicitTracer
@@ -433,6 +434,7 @@ def _canonicalize(value: Any) -> Any:
     )
 
 
+register_rules()
 _jax.register_canonicalizer(ImplicitValue, _canonicalize)
 # What a primitive is given goes through the canonicalizer first, so that this lets nothing through.
 _jax.register_aval(ImplicitValue, aval_of)

@@ -33,9 +33,9 @@ class Held(enum.IntEnum):
     NOTHING = 0
     RULE = 1
     """A derivative rule of a user's, which JAX may run when whoever called the function is over."""
-    TRACER = 2
-    """An implicit array as a constant: a rule that closes over one brings it there, when JAX
-    differentiates or transposes the function."""
+    ARRAY = 2
+    """An implicit array that the function closes over or makes. It is an equation; or a constant,
+    which a rule brings that JAX differentiates or transposes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +88,6 @@ class Run:
             say again.
         root: the run itself, or the one whose part with other tables this is.
         calling: the run that this is a draft for, while it is one.
-        meets_meaning: whether there was an array in it that must not become dense.
     """
 
     tables: Tables
@@ -98,7 +97,6 @@ class Run:
     events: list[Application | Materialization] = field(default_factory=list)
     root: Run = field(init=False)
     calling: Run | None = None
-    meets_meaning: bool = False
     _said: set[object] = field(default_factory=set)
 
     def __post_init__(self) -> None:

@@ -17,6 +17,7 @@ from typedqax._dispatch import Tables
 from typedqax._fields import field_layouts
 from typedqax._higher_order import rules
 from typedqax._materialization import Materialization, own_policy
+from typedqax._primitives import as_equation
 from typedqax._run import Run
 from typedqax._trace import (
     ImplicitTrace,
@@ -42,15 +43,19 @@ class Scope:
         tables: the handlers that decide in it: its own, or those that decide where it is called.
         result: what the function gave back; kept here, so that no other frame keeps its tracers.
         gave: the class of an implicit array that a function gave which JAX differentiated in it.
+        late: whether its trace was entered when it ran, so that it may be around nothing of what
+            JAX differentiates or maps in it.
+        trace: its trace, once that is entered.
     """
 
-    __slots__ = ("_base", "_bodies", "_trace", "gave", "result", "tables")
+    __slots__ = ("_base", "_bodies", "gave", "late", "result", "tables", "trace")
 
     def __init__(self, tables: Tables | None) -> None:
         self.tables = deciding_tables() if tables is None else tables
-        self._trace: ImplicitTrace | None = None
+        self.trace: ImplicitTrace | None = None
         self.result: Any = None
         self.gave: str | None = None
+        self.late = True
 
     def __enter__(self) -> Scope:
         self._base = _jax.current_trace()
@@ -62,7 +67,7 @@ class Scope:
     def __exit__(self, *_: object) -> None:
         _scopes.stack.pop()
         one_leaf_asked.pop()
-        if self._trace is not None:
+        if self.trace is not None:
             _jax.set_trace(self._base)
 
     def runs(self) -> bool:
@@ -73,10 +78,10 @@ class Scope:
         """The trace of this function, entered now; None in functions inside of it."""
         if _jax.current_trace() is not self._base or enclosing_trace() is not None:
             return None
-        if self._trace is None:
-            self._trace = ImplicitTrace(self._base, Run(self.tables, RULES))
-        _jax.set_trace(self._trace)
-        return self._trace
+        if self.trace is None:
+            self.trace = ImplicitTrace(self._base, Run(self.tables, RULES))
+        _jax.set_trace(self.trace)
+        return self.trace
 
     def enter_early(self, function: object) -> None:
         """Enter the trace of `function` before it runs, where that may be too late in it.
@@ -88,11 +93,11 @@ class Scope:
         """
         closes = closes_over(is_value, function)
         if closes or (closes is None and not runs_at_once(self._base)):
-            self.enter()
+            self.late = self.enter() is None
 
     def leave(self) -> object:
         """The result, without tracers, when the function is over."""
-        trace, self._trace = self._trace, None
+        trace, self.trace = self.trace, None
         result, self.result = self.result, None
         if trace is None:
             return result
@@ -156,18 +161,19 @@ def deciding_tables() -> Tables:
 def one_array(value: ImplicitValue, asked_by: str = "an inner function") -> Any | None:
     """One array for `value`, closed over or made in a function under the transform, to JAX.
 
-    That is a tracer, where the function itself runs, or what it maps or differentiates. In an inner
-    function that JAX stages and remembers (under jit, in the body of a loop) it is the dense array,
-    which is said. Outside of functions under the transform there is none.
+    That is a tracer. In an inner function that JAX stages and remembers (under jit, in the body of
+    a loop) it is the result of an equation, which is the array where the function is applied.
+    Outside of functions under the transform there is none.
     """
     trace = _reachable_trace(value)
-    if trace is None and (scope := _running_scope()) is not None:
+    if trace is None and enclosing_trace() is None:
+        scope = _running_scope()
+        if scope is None:
+            return None
         trace = scope.enter()
         if trace is None:
             return densify_for(value, asked_by, _PASS_IT)
-    if trace is not None:
-        return trace.lift_made(value)
-    return None if enclosing_trace() is None else densify_for(value, asked_by, _PASS_IT)
+    return as_equation(value) if trace is None else trace.lift_made(value)
 
 
 def _one_result(value: ImplicitValue, asked_by: str) -> jax.Array:
@@ -180,9 +186,16 @@ def _one_result(value: ImplicitValue, asked_by: str) -> jax.Array:
         for leaf in jax.tree.leaves(value)
         if isinstance(leaf, _jax.Tracer) and isinstance(leaf._trace, _jax.PASSING_TRACES)
     ]
-    innermost: Any = max(traces, key=_depth, default=_jax.current_trace())
-    with _jax.under(innermost):
-        return densify_for(value, asked_by, "return `tq.materialize(...)` of it")
+    with _jax.under(max(traces, key=_depth, default=_jax.current_trace())):
+        if enclosing_trace() is None or not (traces or _is_around_all()):
+            return densify_for(value, asked_by, "return `tq.materialize(...)` of it")
+        return as_equation(value)
+
+
+def _is_around_all() -> bool:
+    """Whether the trace here is around all that JAX differentiates or maps in the function."""
+    scope = _running_scope()
+    return scope is None or not scope.late or enclosing_trace() is not scope.trace
 
 
 def _depth(trace: Any) -> int:
@@ -205,30 +218,6 @@ def may_hide(leaves: Sequence[Any]) -> bool:
         for leaf in leaves
         if isinstance(leaf, _jax.Tracer)
     )
-
-
-def handlers_may_run() -> bool:
-    """Whether a handler may be given what hides an implicit array, as a dense one.
-
-    The numbers are the same: what it does with it is rewritten where the inner function is applied.
-    But of an array that must not become dense it would drop the unit, or the mask. In what JAX only
-    differentiates or maps nothing needs to hide.
-    """
-    outward = list(_jax.around(_jax.current_trace()))
-    if any(type(each) is ImplicitTrace and each.run.root.meets_meaning for each in outward):
-        return False
-    innermost = next(each for each in outward if not isinstance(each, _jax.PASSING_TRACES))
-    return type(innermost) is not ImplicitTrace
-
-
-def to_inner_jax(result: Any) -> Any:
-    """What an inner function that JAX stages goes on with: implicit arrays dense if they may be.
-
-    To JAX they would be pytrees of their fields there, where it wants one array.
-    """
-    if not is_value(result) or own_policy(type(result)) == "error":
-        return result
-    return densify_for(result, "an inner function", _PASS_IT)
 
 
 def to_jax(leaf: Any) -> Any:
@@ -255,7 +244,7 @@ def _one_leaf(value: ImplicitValue) -> object | None:
         axes = jax.tree.leaves(flattening.axes, is_leaf=is_value)
         if any(map(is_value, axes)):
             return None  # they are told for its fields
-        by_leaves = _can_be_stacked(value) if flattening.of_result else look(value).batch
+        by_leaves = can_be_stacked(value) if flattening.of_result else look(value).batch
         if by_leaves and set(axes) <= {0}:
             return None
     asked_by = f"jax.{flattening.function}"
@@ -326,13 +315,13 @@ def lower_all(value: Any) -> Any:
 # --- trees of an implicit class that hold no arrays ----------------------------------------------
 
 
-def _can_be_stacked(value: ImplicitValue) -> bool:
+def can_be_stacked(value: ImplicitValue) -> bool:
     """Whether annotations tell a batch axis of every field from its own."""
     layouts = field_layouts(type(value))
     return bool(child_values(value)) and all(
         name in layouts
         and layouts[name].rank is not None
-        and (not is_value(field) or _can_be_stacked(field))
+        and (not is_value(field) or can_be_stacked(field))
         for name, field in child_values(value)
     )
 

@@ -27,6 +27,7 @@ from typedqax._materialization import (
     Materialization,
     own_policy,
 )
+from typedqax._primitives import implicit_array_p, of_equation
 from typedqax._run import Held, Run
 from typedqax._value import (
     EXTENT,
@@ -54,8 +55,6 @@ class ImplicitTracer(_jax.AnyTracer):
         super().__init__(trace, _jax.varying_as(aval_of(value), value))
         _set_value(self, value)  # past __setattr__, which takes 0.3 us more
         _set_argument(self, argument)
-        if own_policy(type(value)) == "error":
-            trace.run.root.meets_meaning = True
 
     if not TYPE_CHECKING:
 
@@ -252,6 +251,8 @@ class ImplicitTrace(_jax.Trace):
     def process_primitive(
         self, primitive: Primitive, operands: Sequence[Any], params: Params, /
     ) -> Any:
+        if primitive is implicit_array_p:
+            return self.lift(of_equation(params, list(map(self.lower, operands))))
         root = self.run.root
         own = foreign = False
         for operand in operands:
@@ -275,7 +276,7 @@ class ImplicitTrace(_jax.Trace):
     def _has_part_in(self, primitive: Primitive, params: Params) -> bool:
         """Whether a function that dense operands are passed to is a part of what runs here."""
         held = self.run.rules.held(primitive, params)
-        return held is Held.TRACER or (held is Held.RULE and not runs_at_once(self.parent))
+        return held is Held.ARRAY or (held is Held.RULE and not runs_at_once(self.parent))
 
     def _adopted(self, operand: Any) -> Any:
         """`operand`; a tracer of this trace for one of a function that is over.

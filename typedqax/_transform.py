@@ -28,10 +28,8 @@ from typedqax._scope import (
     RULES,
     Scope,
     deciding_tables,
-    handlers_may_run,
     lower_all,
     may_hide,
-    to_inner_jax,
     to_jax,
 )
 from typedqax._table import HandlerTable
@@ -222,8 +220,7 @@ def apply(
         if scope is not None:
             scope.enter_early(function)
         return function(*args, **kwargs)
-    hidden = outer is None and may_hide(leaves)
-    if hidden and not handlers_may_run():
+    if outer is None and may_hide(leaves):
         args, kwargs = jax.tree.unflatten(tree, [to_jax(leaf) for leaf in leaves])
         return function(*args, **kwargs)
     arguments = _arguments(function, args, kwargs, leaves, known, named=scope is not None)
@@ -240,8 +237,6 @@ def apply(
             del trace
     if outer is not None:
         return jax.tree.map(outer.lift, result, is_leaf=is_value)
-    if hidden:
-        return jax.tree.map(to_inner_jax, result, is_leaf=is_value)
     return result
 
 
@@ -255,9 +250,7 @@ def _run(
     # In a frame of its own, so that none of its tracers is alive when leaks are looked for.
     trace = ImplicitTrace(_jax.current_trace(), run)
     lifted = list(map(trace.lift, leaves, arguments))
-    # An inner function that was traced for dense arrays may have taken an operand for one.
-    caches = _jax.keeping_meaning() if run.meets_meaning else contextlib.nullcontext()
-    with _jax.under(trace), caches:
+    with _jax.under(trace):
         # Inside, as under jit: what puts a pytree together may compute with it (flax nnx asks).
         args, kwargs = jax.tree.unflatten(tree, lifted)
         result = function(*args, **kwargs)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from typedqax import _jax
 from typedqax._higher_order._rewrite import is_jax_internal
 from typedqax._jax import ClosedJaxpr, Jaxpr, Params, Primitive
+from typedqax._primitives import implicit_array_p
 from typedqax._run import Held
 from typedqax._trace import ImplicitTracer
 
@@ -42,7 +43,7 @@ def _held_uncached(function: ClosedJaxpr | Jaxpr | None) -> Held:
         return Held.NOTHING
     if isinstance(function, ClosedJaxpr):
         if any(type(const) is ImplicitTracer for const in function.consts):
-            return Held.TRACER
+            return Held.ARRAY
         jaxpr: Jaxpr = function.jaxpr
     else:
         jaxpr = function
@@ -50,6 +51,8 @@ def _held_uncached(function: ClosedJaxpr | Jaxpr | None) -> Held:
 
 
 def _held_by(eqn: Any) -> Held:
+    if eqn.primitive is implicit_array_p:
+        return Held.ARRAY
     inner = max(map(_held, _functions_in(eqn.params)), default=Held.NOTHING)
     return max(inner, Held.RULE) if _has_rule(eqn.primitive, eqn.params) else inner
 

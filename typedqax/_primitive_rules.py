@@ -1,0 +1,82 @@
+"""What an `implicit_array` equation is to JAX: the dense array, where no transform is around."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax.interpreters import ad, batching, mlir
+
+from typedqax import _jax
+from typedqax._aval import look
+from typedqax._materialization import own_policy
+from typedqax._primitives import implicit_array_p, of_equation
+from typedqax._scope import can_be_stacked, densify_for
+from typedqax._transform import materialize
+from typedqax._value import ImplicitValue
+
+
+def _dense(*leaves: Any, **params: Any) -> jax.Array:
+    """The dense array, which is said."""
+    return densify_for(
+        of_equation(params, leaves),
+        "a function that was traced under use_implicit_args",
+        "call that under use_implicit_args too",
+    )
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    """The array itself, and a dense tangent of the numbers that it stands for."""
+    moving = [
+        place for place, tangent in enumerate(tangents) if not isinstance(tangent, _jax.Zero)
+    ]
+
+    def numbers(*moved: Any) -> jax.Array:
+        leaves = list(primals)
+        for place, leaf in zip(moving, moved, strict=True):
+            leaves[place] = leaf
+        value: ImplicitValue = of_equation(params, leaves)
+        # A tangent is one of numbers: a class that must not become dense loses nothing by that.
+        quietly = own_policy(type(value)) == "error"
+        return materialize(value) if quietly else densify_for(value, "a derivative", _PASS_IT)
+
+    one = _jax.bind(implicit_array_p, primals, params)
+    _, tangent = jax.jvp(
+        numbers, [primals[each] for each in moving], [tangents[each] for each in moving]
+    )
+    return one, tangent
+
+
+_PASS_IT = "pass it to the function that is differentiated as an argument"
+
+
+def _batched(leaves: Sequence[Any], axes: Sequence[Any], **params: Any) -> tuple[Any, int]:
+    """A stack, where the leaves of the class can be stacked; otherwise dense arrays."""
+    mapped = [axis is not None for axis in axes]
+    moved = [
+        jax.numpy.moveaxis(leaf, axis, 0) if has_axis else leaf
+        for leaf, axis, has_axis in zip(leaves, axes, mapped, strict=True)
+    ]
+    avals = list(map(jax.typeof, moved))
+    (size,) = {aval.shape[0] for aval, has_axis in zip(avals, mapped, strict=True) if has_axis}
+    avals = [
+        jax.ShapeDtypeStruct(aval.shape[1:] if has_axis else aval.shape, aval.dtype)
+        for aval, has_axis in zip(avals, mapped, strict=True)
+    ]
+    entry = of_equation(params, avals)
+    if can_be_stacked(entry) and not look(entry).batch:
+        stack = of_equation(params, moved)
+        if look(stack).batch == (size,):
+            return _jax.bind(implicit_array_p, moved, params), 0
+    in_axes = [0 if has_axis else None for has_axis in mapped]
+    dense = jax.vmap(lambda *each: _dense(*each, **params), in_axes=in_axes)(*moved)
+    return dense, 0
+
+
+def register_rules() -> None:
+    """Tell JAX how to run, compile, differentiate and map these equations."""
+    implicit_array_p.def_impl(_dense)
+    mlir.register_lowering(implicit_array_p, mlir.lower_fun(_dense, multiple_results=False))
+    ad.primitive_jvps[implicit_array_p] = _jvp
+    batching.primitive_batchers[implicit_array_p] = _batched
