@@ -188,6 +188,7 @@ class Call:
                 for v, argument in zip(values, arguments, strict=True)
             ]
         _frames.stack.append(HandlerFrame(self, index, tuple(values), candidate.swapped))
+        inside = _jax.swap_inside(False)
         try:
             with _jax.under(trace if nested else trace.parent):
                 result = function(*first, *values, **params)
@@ -197,6 +198,7 @@ class Call:
                 raise self._endless(candidate) from error
             raise
         finally:
+            _jax.swap_inside(inside)
             _frames.stack.pop()
         return lower(result, trace.run) if nested else _lower_result(result, trace.run)
 

@@ -414,13 +414,16 @@ def key_caches_by(policy: object) -> None:
     _policy_in_caches(policy).__enter__()
 
 
-_meaning_in_caches = jax.make_user_context(False)
+_inside_in_caches: Any = jax.make_user_context(False)._obj
 
 
-def keeping_meaning() -> AbstractContextManager[None]:
-    """In the block JAX uses what it traced or compiled in such a block only."""
-    context: AbstractContextManager[None] = _meaning_in_caches(True)
-    return context
+def swap_inside(inside: object) -> object:
+    """Whether from here on in this thread a transform sees what is staged; what was so before.
+
+    What JAX traced or compiled where none does is not used where one does, nor the other way.
+    """
+    before: object = _inside_in_caches.swap_local(inside)  # maybe that nothing was said yet
+    return before
 
 
 # --- abstract values -----------------------------------------------------------------------------

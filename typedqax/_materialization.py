@@ -28,7 +28,7 @@ from typedqax._origin import Place
 from typedqax._reason import Reason
 from typedqax._signature import Operand
 from typedqax._table import live_tables
-from typedqax._value import ImplicitValue
+from typedqax._value import ImplicitValue, implicit_classes
 
 ASKERS: Final = frozenset(
     {
@@ -191,6 +191,15 @@ class _Block:
             return False
         return nbytes is None or nbytes > self.larger_than
 
+    def decides_refusal(self) -> bool:
+        """Whether something is refused with this block that is not without, or the other way."""
+        if self.policy == "error":
+            return True
+        return bool(self.classes) and any(
+            issubclass(cls, self.classes) and own_policy(cls) == "error"
+            for cls in implicit_classes()
+        )
+
 
 class _InForce(threading.local):
     """The blocks that a thread is in, the innermost last; JAX keeps its caches' key by thread."""
@@ -212,8 +221,9 @@ class materialization(ContextDecorator):  # noqa: N801  # used as a verb: with m
     A class that was defined with `materialization="error"`, because its dense form loses meaning,
     becomes dense only in a block that names it.
 
-    What JAX compiled before is not used where an `"error"` is in force: it is traced anew, once,
-    so that nothing passes unseen.
+    What JAX compiled before is not used where an `"error"` is in force, nor what it compiled in a
+    block that lets a class become dense which else must not, where that is over: it is traced
+    anew, once, so that nothing passes unseen.
 
     Args:
         policy: `"warn"`, `"allow"` or `"error"`.
@@ -334,8 +344,8 @@ def _put_in_force(blocks: tuple[_Block, ...]) -> None:
     _in_force.blocks = blocks
     # What was compiled without a word under one policy might have had to be refused under another.
     # To say or not to say is no reason to compile again.
-    refusing = any(block.policy == "error" for block in blocks)
-    _jax.key_caches_by(_number_of(tuple([block.key() for block in blocks])) if refusing else None)
+    deciding = any(block.decides_refusal() for block in blocks)
+    _jax.key_caches_by(_number_of(tuple([block.key() for block in blocks])) if deciding else None)
 
 
 _numbers: dict[object, int] = {}

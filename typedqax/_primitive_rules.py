@@ -1,4 +1,4 @@
-"""What an `implicit_array` equation is to JAX: the dense array, where no transform is around."""
+"""What primitives that speak of implicit arrays are to JAX, where no transform sees them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from jax.interpreters import ad, batching, mlir
 from typedqax import _jax
 from typedqax._aval import look
 from typedqax._materialization import own_policy
-from typedqax._primitives import implicit_array_p, of_equation
+from typedqax._primitives import implicit_array_p, materialize_p, of_equation
 from typedqax._scope import can_be_stacked, densify_for
 from typedqax._transform import materialize
-from typedqax._value import ImplicitValue
 
 
 def _dense(*leaves: Any, **params: Any) -> jax.Array:
@@ -28,18 +27,19 @@ def _dense(*leaves: Any, **params: Any) -> jax.Array:
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
     """The array itself, and a dense tangent of the numbers that it stands for."""
-    moving = [
-        place for place, tangent in enumerate(tangents) if not isinstance(tangent, _jax.Zero)
-    ]
+    moving = [place for place, tangent in enumerate(tangents) if not isinstance(tangent, _jax.Zero)]
 
     def numbers(*moved: Any) -> jax.Array:
         leaves = list(primals)
         for place, leaf in zip(moving, moved, strict=True):
             leaves[place] = leaf
-        value: ImplicitValue = of_equation(params, leaves)
-        # A tangent is one of numbers: a class that must not become dense loses nothing by that.
-        quietly = own_policy(type(value)) == "error"
-        return materialize(value) if quietly else densify_for(value, "a derivative", _PASS_IT)
+        value: Any = of_equation(params, leaves)
+        if own_policy(type(value)) != "error":
+            return densify_for(value, "a derivative", _PASS_IT)
+        dense: jax.Array = materialize(
+            value
+        )  # a tangent is one of numbers: no meaning is lost by that
+        return dense
 
     one = _jax.bind(implicit_array_p, primals, params)
     _, tangent = jax.jvp(
@@ -75,8 +75,12 @@ def _batched(leaves: Sequence[Any], axes: Sequence[Any], **params: Any) -> tuple
 
 
 def register_rules() -> None:
-    """Tell JAX how to run, compile, differentiate and map these equations."""
+    """Tell JAX how to run, compile, differentiate and map these primitives."""
     implicit_array_p.def_impl(_dense)
     mlir.register_lowering(implicit_array_p, mlir.lower_fun(_dense, multiple_results=False))
     ad.primitive_jvps[implicit_array_p] = _jvp
     batching.primitive_batchers[implicit_array_p] = _batched
+    materialize_p.def_impl(lambda dense: dense)
+    mlir.register_lowering(materialize_p, lambda _, dense: [dense])
+    ad.defjvp(materialize_p, lambda tangent, _: tangent)
+    batching.defvectorized(materialize_p)

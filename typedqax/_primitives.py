@@ -1,4 +1,4 @@
-"""The primitive that is an implicit array in what JAX stages: its operands are the leaves."""
+"""The primitives that speak of implicit arrays in what JAX stages, where there is none yet."""
 
 from __future__ import annotations
 
@@ -41,3 +41,11 @@ def _abstract(*leaves: Any, **params: Any) -> Any:
 
 
 implicit_array_p.def_abstract_eval(_abstract)
+
+
+materialize_p: Primitive = Primitive("materialize")
+"""The dense array of its operand, where that turns out to be implicit; else the operand."""
+
+materialize_p.def_abstract_eval(lambda aval: aval)
+
+PRIMITIVES = frozenset({implicit_array_p, materialize_p})

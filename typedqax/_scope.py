@@ -13,10 +13,11 @@ from typedqax import _jax
 from typedqax._aval import is_array_like, look
 from typedqax._call import argument_in_handlers, bodies_running, running_handler
 from typedqax._closure import closes_over
+from typedqax._contracts import check_axes
 from typedqax._dispatch import Tables
 from typedqax._fields import field_layouts
 from typedqax._higher_order import rules
-from typedqax._materialization import Materialization, own_policy
+from typedqax._materialization import Materialization
 from typedqax._primitives import as_equation
 from typedqax._run import Run
 from typedqax._trace import (
@@ -48,7 +49,7 @@ class Scope:
         trace: its trace, once that is entered.
     """
 
-    __slots__ = ("_base", "_bodies", "gave", "late", "result", "tables", "trace")
+    __slots__ = ("_base", "_bodies", "_inside", "gave", "late", "result", "tables", "trace")
 
     def __init__(self, tables: Tables | None) -> None:
         self.tables = deciding_tables() if tables is None else tables
@@ -60,6 +61,7 @@ class Scope:
     def __enter__(self) -> Scope:
         self._base = _jax.current_trace()
         self._bodies = bodies_running()
+        self._inside = _jax.swap_inside(enclosing_trace() is not None)
         _scopes.stack.append(self)
         one_leaf_asked.append(_one_leaf)
         return self
@@ -67,6 +69,7 @@ class Scope:
     def __exit__(self, *_: object) -> None:
         _scopes.stack.pop()
         one_leaf_asked.pop()
+        _jax.swap_inside(self._inside)
         if self.trace is not None:
             _jax.set_trace(self._base)
 
@@ -81,6 +84,7 @@ class Scope:
         if self.trace is None:
             self.trace = ImplicitTrace(self._base, Run(self.tables, RULES))
         _jax.set_trace(self.trace)
+        _jax.swap_inside(True)
         return self.trace
 
     def enter_early(self, function: object) -> None:
@@ -222,7 +226,10 @@ def may_hide(leaves: Sequence[Any]) -> bool:
 
 def to_jax(leaf: Any) -> Any:
     """What JAX's functions are to see of an operand: one array for an implicit one."""
-    return one_array(leaf) if is_value(leaf) else leaf
+    if not is_value(leaf):
+        return leaf
+    check_axes(leaf)
+    return one_array(leaf)
 
 
 _PASS_IT = "pass it to the function under use_implicit_args as an argument"

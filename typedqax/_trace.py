@@ -27,7 +27,7 @@ from typedqax._materialization import (
     Materialization,
     own_policy,
 )
-from typedqax._primitives import implicit_array_p, of_equation
+from typedqax._primitives import PRIMITIVES, implicit_array_p, of_equation
 from typedqax._run import Held, Run
 from typedqax._value import (
     EXTENT,
@@ -251,8 +251,8 @@ class ImplicitTrace(_jax.Trace):
     def process_primitive(
         self, primitive: Primitive, operands: Sequence[Any], params: Params, /
     ) -> Any:
-        if primitive is implicit_array_p:
-            return self.lift(of_equation(params, list(map(self.lower, operands))))
+        if primitive in PRIMITIVES:
+            return self._process_own(primitive, operands, params)
         root = self.run.root
         own = foreign = False
         for operand in operands:
@@ -272,6 +272,17 @@ class ImplicitTrace(_jax.Trace):
         arguments = [self.argument_of(operand) for operand in operands]
         results = self.run.rules.primitive(self, primitive, values, params, arguments)
         return results if primitive.multiple_results else results[0]
+
+    def _process_own(self, primitive: Primitive, operands: Sequence[Any], params: Params) -> Any:
+        if self.resumed:
+            operands = list(map(self._adopted, operands))
+        if primitive is implicit_array_p:
+            return self.lift(of_equation(params, list(map(self.lower, operands))))
+        (operand,) = operands
+        if not self.owns(operand):
+            return _jax.bind_under(self.parent, primitive, operands, params)
+        with _jax.under(self.parent):
+            return densify(operand._stands_for, self.run.quieted())
 
     def _has_part_in(self, primitive: Primitive, params: Params) -> bool:
         """Whether a function that dense operands are passed to is a part of what runs here."""
@@ -520,9 +531,11 @@ def materialize_once(value: ImplicitValue) -> Any:
     if any(_same_array(value, other) for other in running):
         raise _computes_with_itself(value)
     running.append(value)
+    inside = _jax.swap_inside(False)
     try:
         return value.materialize()  # type: ignore[attr-defined]  # of ImplicitArray, abstract here
     finally:
+        _jax.swap_inside(inside)
         running.pop()
 
 

@@ -23,6 +23,7 @@ from typedqax._dispatch import Tables, WeakTables
 from typedqax._errors import TypedQaxError, UsageError, shown_argument
 from typedqax._jax import Params, Primitive
 from typedqax._materialization import materialization
+from typedqax._primitives import materialize_p
 from typedqax._run import Run
 from typedqax._scope import (
     RULES,
@@ -231,6 +232,8 @@ def apply(
         if is_value(leaf):
             check_axes(leaf)
     run = Run(deciding_tables() if tables is None else tables, RULES)
+    if scope is not None:
+        _jax.swap_inside(True)
     result, trace = _run(function, leaves, arguments, tree, run)
     if _jax.checks_leaks():
         with _jax.ensure_no_leaks(trace):
@@ -425,7 +428,7 @@ def materialize(tree: Any, /) -> Any:
     def dense(leaf: Any) -> Any:
         value = lower_all(leaf)
         if not is_value(value):
-            return leaf
+            return _jax.bind(materialize_p, [leaf], {}) if may_hide([leaf]) else leaf
         with _jax.under(parent):
             return densify(value, run)
 

@@ -1,0 +1,166 @@
+"""The primitives that speak of implicit arrays in what JAX stages, seen by a transform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+
+import typedqax as tq
+from tests.agreement import X, assert_same, low_rank, use
+from tests.implicit_kinds import HANDLERS, LowRank, Plain, Zeros, dense
+
+
+def names(jaxpr: Any) -> list[str]:
+    return [eqn.primitive.name for eqn in jaxpr.eqns]
+
+
+# --- implicit_array -------------------------------------------------------------------------------
+
+
+def test_in_what_jax_stages_it_is_an_equation_of_its_leaves() -> None:
+    w = low_rank()
+    seen: list[Any] = []
+
+    def f(x: Any) -> Any:
+        seen.append(jax.make_jaxpr(lambda x: x @ w)(x).jaxpr)
+        return x
+
+    use(f, HANDLERS)(X)
+    (jaxpr,) = seen
+    assert names(jaxpr) == ["implicit_array", "dot_general"]
+    made = jaxpr.eqns[0]
+    assert [aval.str_short() for aval in (each.aval for each in made.invars)] == [
+        "float32[3,2]",
+        "float32[4,2]",
+    ]
+    assert made.outvars[0].aval.str_short() == "float32[3,4]"
+
+
+def test_where_the_function_is_done_none_is_left() -> None:
+    w = low_rank()
+    for f in (jax.jit(lambda x: x @ w), lambda x: lax.scan(lambda c, r: (c, r @ w), 0.0, x)[1]):
+        text = str(jax.make_jaxpr(use(f, HANDLERS))(X))
+        assert "dot_general" in text
+        assert "implicit_array" not in text
+
+
+MADE: dict[str, Callable[[Any], Any]] = {
+    "leaves": lambda a: LowRank(a, low_rank().b),
+    "no leaves": lambda a: Zeros(shape=(3, 4), dtype=jnp.float32),
+    "nested": lambda a: Plain(LowRank(a, low_rank().b)),
+}
+AROUND: dict[str, Callable[[Callable[[Any], Any]], Callable[[Any], Any]]] = {
+    "jit": jax.jit,
+    "jit of grad": lambda f: jax.jit(jax.grad(lambda a: jnp.sum(jnp.sin(f(a))))),
+    "grad of jit": lambda f: jax.grad(lambda a: jnp.sum(jnp.sin(jax.jit(f)(a)))),
+    "jvp of jit": lambda f: lambda a: jax.jvp(jax.jit(f), (a,), (jnp.ones_like(a),)),
+    "linearize of jit": lambda f: lambda a: jax.linearize(jax.jit(f), a)[1](jnp.ones_like(a)),
+    "hessian of jit": lambda f: jax.hessian(lambda a: jnp.sum(jnp.sin(jax.jit(f)(a)))),
+    "vmap of jit": lambda f: lambda a: jax.vmap(jax.jit(f))(jnp.stack([a, 2 * a])),
+    "vmap of jit, last axis": lambda f: (
+        lambda a: jax.vmap(jax.jit(f), -1)(jnp.stack([a, 2 * a], -1))
+    ),
+    "vmap of vmap of jit": lambda f: (
+        lambda a: jax.vmap(jax.vmap(jax.jit(f)))(jnp.stack([a, 2 * a])[None])
+    ),
+    "vmap of grad of jit": lambda f: (
+        lambda a: jax.vmap(jax.grad(lambda a: jnp.sum(jnp.sin(jax.jit(f)(a)))))(
+            jnp.stack([a, 2 * a])
+        )
+    ),
+    "grad of checkpoint": lambda f: jax.grad(lambda a: jnp.sum(jnp.sin(jax.checkpoint(f)(a)))),
+    "grad of scan": lambda f: jax.grad(
+        lambda a: jnp.sum(lax.scan(lambda c, _: (jnp.sin(c + f(a)), None), f(a), None, 2)[0])
+    ),
+    "cond": lambda f: lambda a: lax.cond(a[0, 0] > 9, f, lambda a: 2 * f(a), a),
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("made", MADE)
+def test_one_made_of_what_is_differentiated_or_mapped_is_the_array(made: str, around: str) -> None:
+    def f(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return AROUND[around](lambda a: (a[:2] @ X) @ make(a) + make(a)[:2])
+
+    want = f(lambda a: tq.materialize(MADE[made](a)))(low_rank().a)
+    for argument in (low_rank().a, Plain(low_rank().a)):
+        with tq.materialization("allow"):
+            got = use(f(MADE[made]), HANDLERS)(argument)
+        assert_same(tq.materialize(got), want)
+
+
+def test_a_stack_of_what_is_mapped_keeps_its_handlers() -> None:
+    a = jnp.stack([low_rank().a, 2 * low_rank().a])
+
+    def f(a: Any) -> Any:
+        return jax.vmap(jax.jit(lambda a: X @ LowRank(a, low_rank().b)))(a)
+
+    with tq.materialization("error"):
+        got = use(f, HANDLERS)(a)
+    assert_same(got, jnp.stack([X @ dense(LowRank(each, low_rank().b)) for each in a]))
+
+
+def test_a_tangent_of_its_fields_is_dense_which_is_said() -> None:
+    def f(a: Any, _: Any) -> Any:
+        made = jax.jit(lambda a, x: x @ LowRank(a, low_rank().b))
+        return jax.grad(lambda a: jnp.sum(made(a, X)))(a)
+
+    with tq.materialization("warn", LowRank), pytest.warns(tq.MaterializationWarning) as caught:
+        use(f, HANDLERS)(low_rank().a, Plain(X))
+    (said,) = {str(warning.message) for warning in caught}
+    assert "became dense (48 B) for a derivative(LowRank f32[3,4]) at " in said
+    assert "pass it to the function that is differentiated as an argument" in said
+
+
+# --- materialize ----------------------------------------------------------------------------------
+
+
+def product(x: Any, w: Any) -> Any:
+    return jnp.sin(x @ tq.materialize(w))
+
+
+STAGED: dict[str, Callable[[Any, Any], Any]] = {
+    "jit": jax.jit(product),
+    "grad": lambda x, w: jax.grad(lambda w: jnp.sum(product(x, w)))(w),
+    "jit of grad": lambda x, w: jax.jit(jax.grad(lambda w: jnp.sum(product(x, w))))(w),
+    "grad of jit": lambda x, w: jax.grad(lambda w: jnp.sum(jax.jit(product)(x, w)))(w),
+    "hessian": lambda x, w: jax.hessian(lambda w: jnp.sum(product(x, w)))(w),
+    "vmap": lambda x, w: jax.vmap(product, (0, None))(x, w),
+    "jit of vmap": jax.jit(lambda x, w: jax.vmap(lambda row: tq.materialize(row) * 2.0)(w)),
+    "scan": lambda x, w: lax.scan(lambda c, row: (c, product(row, w)), 0.0, x)[1],
+    "checkpoint": lambda x, w: jax.grad(lambda w: jnp.sum(jax.checkpoint(product)(x, w)))(w),
+    "cond": lambda x, w: lax.cond(x[0, 0] < 9, product, lambda x, w: x @ w, x, w),
+}
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_materialize_in_an_inner_function_gives_the_dense_array(name: str) -> None:
+    w = low_rank()
+    with tq.materialization("error", allow={"cond"}):
+        got = use(STAGED[name], HANDLERS)(X, w)
+    assert_same(tq.materialize(got), STAGED[name](X, dense(w)))
+
+
+def test_materialize_in_an_inner_function_leaves_a_dense_array_as_it_is() -> None:
+    f = use(jax.jit(product), HANDLERS)
+    assert_same(f(X, dense(low_rank())), product(X, dense(low_rank())))
+    assert_same(jax.jit(f)(X, dense(low_rank())), product(X, dense(low_rank())))
+    assert "materialize" not in jax.jit(f).lower(X, dense(low_rank())).as_text().replace(
+        "materialize(w)", ""
+    )
+
+
+def test_materialize_takes_the_meaning_of_a_unit_where_that_is_asked_for() -> None:
+    class Unit(tq.ImplicitArray, materialization="error"):
+        x: tq.ArrayValue
+
+        def materialize(self) -> Any:
+            return self.x
+
+    got = use(jax.jit(lambda u: jnp.sin(tq.materialize(u))))(Unit(X))
+    assert_same(got, jnp.sin(X))
