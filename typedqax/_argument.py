@@ -16,7 +16,7 @@ _MOST_STEPS: Final = 3
 """So many primitives that an array went through are told; more would not find it sooner."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen: each takes three times as long to make then
 class Argument:
     """Where an implicit array comes from.
 

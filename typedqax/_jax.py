@@ -414,16 +414,11 @@ def key_caches_by(policy: object) -> None:
     _policy_in_caches(policy).__enter__()
 
 
-_inside_in_caches: Any = jax.make_user_context(False)._obj
+swap_inside: Callable[[object], object] = jax.make_user_context(False)._obj.swap_local
+"""Says whether, from here on in this thread, a transform sees what is staged; gives what was so.
 
-
-def swap_inside(inside: object) -> object:
-    """Whether from here on in this thread a transform sees what is staged; what was so before.
-
-    What JAX traced or compiled where none does is not used where one does, nor the other way.
-    """
-    before: object = _inside_in_caches.swap_local(inside)  # maybe that nothing was said yet
-    return before
+What JAX traced or compiled where none does is not used where one does, nor the other way.
+"""
 
 
 # --- abstract values -----------------------------------------------------------------------------

@@ -36,9 +36,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
         value: Any = of_equation(params, leaves)
         if own_policy(type(value)) != "error":
             return densify_for(value, "a derivative", _PASS_IT)
-        dense: jax.Array = materialize(
-            value
-        )  # a tangent is one of numbers: no meaning is lost by that
+        dense: jax.Array = materialize(value)  # a tangent is one of numbers: no meaning is lost
         return dense
 
     one = _jax.bind(implicit_array_p, primals, params)
