@@ -480,6 +480,25 @@ def test_what_asks_for_numbers_may_be_named_too() -> None:
         assert len(caught_by(lambda: np.asarray(Loud(SAME)))) == 1
 
 
+def test_a_function_of_jax_that_asks_for_numbers_may_be_named() -> None:
+    with tq.materialization("error", allow={"jax.numpy.unique"}):
+        assert len(caught_by(lambda: transformed(jnp.unique)(Loud(SAME)))) == 1
+    with pytest.raises(tq.UsageError):
+        tq.materialization("error", allow={"jax.numpy.uniqe"})
+
+
+@pytest.mark.without_leak_checks  # it compiles, and then uses what was compiled
+@pytest.mark.parametrize("named", [Strict, tq.ImplicitArray], ids=["itself", "its base"])
+def test_what_was_compiled_where_a_class_may_become_dense_is_not_used_where_it_must_not(
+    named: type,
+) -> None:
+    f = jax.jit(transformed(jnp.sin))
+    with tq.materialization("allow", named):
+        f(Strict(SAME))
+    with pytest.raises(tq.MaterializationError):
+        f(Strict(SAME))
+
+
 def test_a_primitive_that_only_a_table_knows_may_be_named() -> None:
     known = jax.extend.core.Primitive("known_to_a_table_only")
     unknown = jax.extend.core.Primitive("known_to_nobody")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import operator
 import threading
 import warnings
 import weakref
@@ -11,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import ContextDecorator
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol, TypeAlias, get_args
+
+import jax
 
 from typedqax import _jax
 from typedqax._argument import Argument
@@ -32,6 +35,8 @@ from typedqax._value import ImplicitValue, implicit_classes
 
 ASKERS: Final = frozenset(
     {
+        "a derivative",
+        "a function traced under use_implicit_args",
         "an inner function",
         "bool",
         "complex",
@@ -330,7 +335,7 @@ def _refuse_unknown(names: Sequence[str]) -> None:
     handled = {name for rankings in (*tables, installed_now().rankings) for name in rankings}
     known = {*_jax.primitive_names(), *handled, *ASKERS}
     for name in names:
-        if name not in known:
+        if name not in known and not _is_function_of_jax(name):
             near = difflib.get_close_matches(name, sorted(known), n=3)
             hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
             raise UsageError(
@@ -338,6 +343,15 @@ def _refuse_unknown(names: Sequence[str]) -> None:
                 f"JAX does not know by its name is given itself.)"
             )
         _known_names.add(name)
+
+
+def _is_function_of_jax(name: str) -> bool:
+    """Whether this is one that may need numbers, as reports name it: `jax.vmap`, say."""
+    first, _, rest = name.partition(".")
+    try:
+        return first == "jax" and callable(operator.attrgetter(rest)(jax))
+    except AttributeError:
+        return False
 
 
 def _put_in_force(blocks: tuple[_Block, ...]) -> None:

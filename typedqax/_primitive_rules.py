@@ -20,7 +20,7 @@ def _dense(*leaves: Any, **params: Any) -> jax.Array:
     """The dense array, which is said."""
     return densify_for(
         of_equation(params, leaves),
-        "a function that was traced under use_implicit_args",
+        "a function traced under use_implicit_args",
         "call that under use_implicit_args too",
     )
 
