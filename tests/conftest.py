@@ -77,6 +77,9 @@ LONGEST = [
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest begins first, so that no process works on when the others are done."""
+    there = {path.stem.removeprefix("test_") for path in Path(__file__).parent.rglob("test_*.py")}
+    if not there.issuperset(LONGEST):
+        raise pytest.UsageError(f"LONGEST names no test file: {set(LONGEST) - there}.")
     places = {f"test_{name}": place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
 

@@ -105,6 +105,7 @@ _declaring
 _importing
 _rule_findings
 _class_findings
+_inherited_findings
 _source_findings
 _check
 _which

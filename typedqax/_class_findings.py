@@ -7,9 +7,9 @@ import inspect
 import itertools
 import traceback
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import jax
 import numpy as np
@@ -28,10 +28,8 @@ from typedqax._mismatch import mismatch
 from typedqax._origin import Place
 from typedqax._polynomial import Polynomial, Size
 from typedqax._relations import inhabited
-from typedqax._rule import Entry, Rule
-from typedqax._rule_findings import never_of
-from typedqax._signature import ArrayPattern, Dense, Operand, Parameter, Signature, shown_class
-from typedqax._value import ImplicitValue, dispatch_root, field_names
+from typedqax._signature import ArrayPattern, Dense, Operand, Parameter, Signature
+from typedqax._value import ImplicitValue, field_names
 from typedqax._written import WrittenClass, method_place
 
 
@@ -45,13 +43,13 @@ def class_findings(cls: type[ImplicitValue]) -> Iterator[Finding]:
         layouts, errors = read_fields(cls)
     except (TypeError, ValueError) as refused:  # dataclasses: of fields' order, of mutable defaults
         text = f"the fields of `{cls.__qualname__}`: {refused}"
-        yield _finding(cls, written.place(), "field", text)
+        yield finding_of(cls, written.place(), "field", text)
         return
     for error in errors:
         file, _, line = error.place.rpartition(":")
         place = Place(file, int(line)) if line.isdigit() else written.place()
         for problem in error.problems:
-            yield _finding(cls, place, "field", f"`{error.handler}`: {problem}")
+            yield finding_of(cls, place, "field", f"`{error.handler}`: {problem}")
     if not errors:
         yield from _Fields(cls, layouts).findings()
 
@@ -66,12 +64,13 @@ def _of_misspelt_materialize(cls: type[ImplicitValue]) -> Iterator[Finding]:
             f"`{cls.__qualname__}` has no `materialize`, so that there are no instances of it; "
             f"is `{near[0]}` meant?"
         )
-        yield _finding(cls, WrittenClass.of(cls).place(), "materialize", text)
+        yield finding_of(cls, WrittenClass.of(cls).place(), "materialize", text)
 
 
-def _finding(
+def finding_of(
     cls: type, place: Place, code: str, text: str, severity: Severity = "error"
 ) -> Finding:
+    """A finding about `cls`, for the package that has it."""
     packages = frozenset({cls.__module__.partition(".")[0]})
     return Finding(place.file, place.line, code, text, severity, packages)
 
@@ -109,7 +108,7 @@ class _Fields:
             # What the search could neither find nor exclude is but noted.
             impossible = witness is None or _is_below_zero(parameters)
             severity: Severity = "error" if impossible else "note"
-            yield _finding(cls, WrittenClass.of(cls).place(), "field", text, severity)
+            yield finding_of(cls, WrittenClass.of(cls).place(), "field", text, severity)
             return
         yield from self._of_materialize(tuple(witness))
 
@@ -122,17 +121,17 @@ class _Fields:
         wanted = _required(function)
         if wanted:
             text = f"{name} is called with the array alone, and asks for {', '.join(wanted)}"
-            yield _finding(cls, place, "materialize", text)
+            yield finding_of(cls, place, "materialize", text)
             return
         try:
             result = result_patterns(type_hints(function).get("return", Any))
         except (UnresolvedHintError, AnnotationError) as error:
             reason = getattr(error, "reason", "") or error
-            yield _finding(cls, place, "materialize", f"{name}: its return annotation: {reason}")
+            yield finding_of(cls, place, "materialize", f"{name}: its return annotation: {reason}")
             return
         if result.items is not None and (not result.single or result.may_decline):
             text = f"{name} returns one array, and never declines; it is annotated {result.text}"
-            yield _finding(cls, place, "materialize", text)
+            yield finding_of(cls, place, "materialize", text)
             return
         known: frozenset[str] = frozenset().union(
             *(bound_names(each) for parameter in parameters for each in parameter.alternatives)
@@ -147,7 +146,7 @@ class _Fields:
             # Auxiliary data, or the shape that an instance is given, may say how long it is.
             known_otherwise = bool(field_names(cls).auxiliary) or not parameters
             severity: Severity = "note" if known_otherwise else "error"
-            yield _finding(cls, place, "materialize", text, severity)
+            yield finding_of(cls, place, "materialize", text, severity)
             return
         operands = _of_different_sizes(parameters, witness)
         if Signature.of(*parameters).match(operands) is None:
@@ -165,7 +164,7 @@ class _Fields:
             return
         problem = _contradiction(parameters, operands, result, dense, given)
         if problem is not None:
-            yield _finding(cls, place, "materialize", f"{name} {problem}")
+            yield finding_of(cls, place, "materialize", f"{name} {problem}")
 
     def _of_raising(self, place: Place, error: Exception, given: str) -> Iterator[Finding]:
         """That `materialize` raises; a mistake for sure where no size could make it work."""
@@ -181,7 +180,7 @@ class _Fields:
         if not certain:
             text += f"; for {given}, which the annotations of its fields admit"
         severity: Severity = "error" if certain else "note"
-        yield _finding(self.cls, place, "materialize", text, severity)
+        yield finding_of(self.cls, place, "materialize", text, severity)
 
     def _instance(self, operands: Sequence[Operand]) -> Any | None:
         """An instance with such fields, abstract ones; None where it takes more to make one."""
@@ -301,113 +300,3 @@ def _of_different_sizes(
         of(parameter.alternatives[0], operand)
         for parameter, operand in zip(parameters, witness, strict=True)
     )
-
-
-# --- handlers of a base --------------------------------------------------------------------------
-
-
-class Taken(NamedTuple):
-    """An operand for which a handler names a class.
-
-    Attributes:
-        entry: the handler under one of its primitives.
-        place: which operand; of the further ones that it takes, the first.
-        pattern: what it says of that.
-    """
-
-    entry: Entry
-    place: int
-    pattern: ArrayPattern
-
-    @property
-    def target(self) -> str:
-        """What the handler is for, as an attribute of `ops`."""
-        return self.entry.target.attribute
-
-
-Naming: TypeAlias = Mapping[type, Sequence[Taken]]
-"""By class, the operands for which handlers name it."""
-
-
-def naming(rules: Iterable[Rule]) -> Naming:
-    """By class, the operands for which these rules name it."""
-    found: dict[type, list[Taken]] = defaultdict(list)
-    for rule in rules:
-        for entry, form in itertools.product(rule.entries, rule.signature.forms):
-            for place, parameter in enumerate((*form.parameters, *filter(None, [form.rest]))):
-                for pattern in parameter.alternatives:
-                    for cls in pattern.classes:
-                        found[cls].append(Taken(entry, place, pattern))
-    return found
-
-
-def inheriting_findings(cls: type[ImplicitValue], named: Naming) -> Iterator[Finding]:
-    """That handlers of a base take a class which stands for something else.
-
-    A handler that is declared for a class takes what is derived from it. Where that overrides
-    `materialize`, the handler computes what the one of the base gives.
-    """
-    kin, others = _by_materialize(cls)
-    has: dict[str, list[Signature]] = defaultdict(list)
-    for taken in itertools.chain.from_iterable(named.get(each, ()) for each in kin):
-        has[taken.target].append(taken.entry.signature)
-    taking: dict[str, list[Taken]] = {}
-    for base in others:
-        missed = [
-            taken
-            for taken in named.get(base, ())
-            # What no array of the base can be was written for a class derived from it.
-            if not never_of(base, taken.pattern)
-            and not never_of(cls, taken.pattern)
-            and all(kin.isdisjoint(own.classes_at(taken.place)) for own in has[taken.target])
-        ]
-        if missed:
-            taking[shown_class(base)] = missed
-    if not taking:
-        return
-    every = [taken for each in taking.values() for taken in each]
-    targets = sorted(
-        {
-            f"`{taken.target}`" + (f" (operand {taken.place + 1})" if has[taken.target] else "")
-            for taken in every
-        }
-    )
-    functions = [taken.entry.handler for taken in every]
-    origins = sorted({(each.place.file, each.place.line, each.name) for each in functions})
-    handlers = [f"`{handler}` ({file}:{line})" for file, line, handler in origins]
-    name, shown = cls.__qualname__, " and ".join(taking)
-    text = (
-        f"`{name}` overrides the `materialize` of {shown}, and handlers declared for {shown} take "
-        f"it, which compute what that one gives: {_first_three(handlers)}, for "
-        f"{_first_three(targets)}; declare handlers for {name}, or derive both from an abstract "
-        f"class that they have in common, or see with typedqax.testing.check_handlers that these "
-        f"agree with {name}.materialize"
-    )
-    yield _finding(cls, WrittenClass.of(cls).place(), "inherited-handler", text, "warning")
-
-
-def _by_materialize(cls: type[ImplicitValue]) -> tuple[frozenset[type], list[type[ImplicitValue]]]:
-    """The class with those of its bases that have its `materialize`; and the bases it overrides.
-
-    Those of a base with its `materialize` are left out: that is the one to be told of them.
-    """
-    own = inspect.getattr_static(cls, "materialize", None)
-    bases = [
-        base
-        for base in cls.__mro__[1:]
-        if issubclass(base, ImplicitValue) and dispatch_root(base) is base is not ImplicitValue
-    ]
-    alike = [base for base in bases if inspect.getattr_static(base, "materialize", None) is own]
-    others = [
-        base
-        for base in bases
-        if base not in alike
-        and not inspect.isabstract(base)
-        and not any(issubclass(each, base) for each in alike)
-    ]
-    return frozenset((cls, *alike)), [] if inspect.isabstract(cls) else others
-
-
-def _first_three(names: Sequence[str]) -> str:
-    more = len(names) - 3
-    return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")
