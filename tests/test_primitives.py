@@ -94,6 +94,38 @@ def test_one_made_of_what_is_differentiated_or_mapped_is_the_array(made: str, ar
         assert_same(tq.materialize(got), want)
 
 
+class Doubled(tq.ImplicitArray, materialization="allow"):
+    """Twice its field: linear in that."""
+
+    x: tq.ArrayValue
+
+    def materialize(self) -> Any:
+        return self.x * 2
+
+
+TRANSPOSED: dict[str, Callable[[Any, Any], Any]] = {
+    "dot": lambda d, x: jnp.dot(d(x), low_rank().materialize()),
+    "mul": lambda d, x: lax.mul(d(x), X),
+    "jit": lambda d, x: jax.jit(lambda x: d(x) * 3.0)(x),
+    "scan": lambda d, x: lax.scan(lambda c, row: (c, row * d(x)[0]), 0.0, X)[1],
+    "materialize": lambda d, x: tq.materialize(x) * 2.0,
+    "materialize in jit": lambda d, x: jax.jit(lambda x: tq.materialize(x) * 2.0)(x),
+    "not used": lambda d, x: (jax.jit(d)(x), x)[1] * 1.0,
+}
+
+
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_what_is_linear_in_its_fields_is_transposed(name: str) -> None:
+    def f(make: Any) -> Callable[[Any], Any]:
+        program = TRANSPOSED[name]
+        ones = jax.tree.map(jnp.ones_like, program(lambda x: x * 2, X))
+        return lambda x: jax.linear_transpose(lambda x: program(make, x), x)(ones)[0]
+
+    want = f(lambda x: x * 2)(X)
+    for argument in (X, Plain(X)):
+        assert_same(use(f(Doubled), HANDLERS)(argument), want)
+
+
 def test_a_stack_of_what_is_mapped_keeps_its_handlers() -> None:
     a = jnp.stack([low_rank().a, 2 * low_rank().a])
 

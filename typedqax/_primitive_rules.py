@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -25,28 +25,48 @@ def _dense(*leaves: Any, **params: Any) -> jax.Array:
     )
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
-    """The array itself, and a dense tangent of the numbers that it stands for."""
-    moving = [place for place, tangent in enumerate(tangents) if not isinstance(tangent, _jax.Zero)]
+def _numbers_of(
+    leaves: Sequence[Any], places: Sequence[int], params: Mapping[str, Any]
+) -> Callable[..., jax.Array]:
+    """The dense array as a function of the leaves at these places."""
 
-    def numbers(*moved: Any) -> jax.Array:
-        leaves = list(primals)
-        for place, leaf in zip(moving, moved, strict=True):
-            leaves[place] = leaf
-        value: Any = of_equation(params, leaves)
+    def numbers(*given: Any) -> jax.Array:
+        filled = list(leaves)
+        for place, leaf in zip(places, given, strict=True):
+            filled[place] = leaf
+        value: Any = of_equation(params, filled)
         if own_policy(type(value)) != "error":
             return densify_for(value, "a derivative", _PASS_IT)
         dense: jax.Array = materialize(value)  # a tangent is one of numbers: no meaning is lost
         return dense
 
-    one = _jax.bind(implicit_array_p, primals, params)
-    _, tangent = jax.jvp(
-        numbers, [primals[each] for each in moving], [tangents[each] for each in moving]
-    )
-    return one, tangent
+    return numbers
 
 
 _PASS_IT = "pass it to the function that is differentiated as an argument"
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    """The array itself, and a dense tangent of the numbers that it stands for."""
+    places = [place for place, tangent in enumerate(tangents) if not isinstance(tangent, _jax.Zero)]
+    moving, moves = [[each[place] for place in places] for each in (primals, tangents)]
+    one = _jax.bind(implicit_array_p, primals, params)
+    _, tangent = jax.jvp(_numbers_of(primals, places, params), moving, moves)
+    return one, tangent
+
+
+def _transposed(cotangent: Any, *leaves: Any, **params: Any) -> list[Any]:
+    """The cotangents of the leaves that the dense array is linear in."""
+    places = [place for place, leaf in enumerate(leaves) if ad.is_undefined_primal(leaf)]
+    avals = [leaves[place].aval for place in places]
+    found: list[Any] = [None] * len(leaves)
+    if isinstance(cotangent, _jax.Zero):
+        given = map(_jax.Zero, avals)
+    else:
+        given = jax.linear_transpose(_numbers_of(leaves, places, params), *avals)(cotangent)
+    for place, leaf in zip(places, given, strict=True):
+        found[place] = leaf
+    return found
 
 
 def _batched(leaves: Sequence[Any], axes: Sequence[Any], **params: Any) -> tuple[Any, int]:
@@ -77,8 +97,9 @@ def register_rules() -> None:
     implicit_array_p.def_impl(_dense)
     mlir.register_lowering(implicit_array_p, mlir.lower_fun(_dense, multiple_results=False))
     ad.primitive_jvps[implicit_array_p] = _jvp
+    ad.primitive_transposes[implicit_array_p] = _transposed
     batching.primitive_batchers[implicit_array_p] = _batched
     materialize_p.def_impl(lambda dense: dense)
     mlir.register_lowering(materialize_p, lambda _, dense: [dense])
-    ad.defjvp(materialize_p, lambda tangent, _: tangent)
+    ad.deflinear2(materialize_p, lambda cotangent, _: [cotangent])
     batching.defvectorized(materialize_p)
