@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -156,7 +156,48 @@ _dense: dict[Any, Operand] = {}
 
 def aval_of(value: ImplicitValue) -> _jax.ShapedArray:
     """The abstract value that `value` stands for; strongly typed."""
-    return look(value).aval
+    aval = look(value).aval
+    return _split(aval, value) if _jax.splits_in_types() else aval
+
+
+def _split(aval: _jax.ShapedArray, value: ImplicitValue) -> _jax.ShapedArray:
+    """`aval`, split over a mesh with explicit axes as the dense array will be.
+
+    Of a stack, for one of which `materialize` is written, that is not told.
+    """
+    if look(value).batch:
+        return aval
+    extent = value.__dict__.get(EXTENT)
+    leaves, tree = jax.tree.flatten(value)
+    types = tuple(map(_jax.type_of, leaves))
+    key = tree, types
+    if key in _active.keys or not any(map(_jax.is_split, types)):
+        return aval
+    split = _splits.get(key)
+    if split is None:
+        split = _jax.split_of(types[0])[:-1] if extent is not None else _dense_split(tree, types)
+        if len(_splits) >= _REMEMBERED:
+            _splits.clear()
+        _splits[key] = split
+    known: _jax.ShapedArray = _jax.split_as(aval, split)
+    return known
+
+
+_splits: dict[Any, tuple[Any, ...]] = {}
+"""How the dense array of each structure and types of leaves is split."""
+
+
+def _dense_split(tree: Any, types: Sequence[Any]) -> tuple[Any, ...]:
+    key = tree, types
+    shadows = [jax.ShapeDtypeStruct(t.shape, t.dtype, sharding=t.sharding) for t in types]
+    _active.keys.add(key)
+    try:
+        dense = jax.eval_shape(
+            lambda value: value._materialize_under_trace(), jax.tree.unflatten(tree, shadows)
+        )
+    finally:
+        _active.keys.discard(key)
+    return (None,) * len(dense.shape) if dense.sharding is None else _jax.split_of(dense)
 
 
 def batch_shape(value: ImplicitValue) -> tuple[int, ...]:

@@ -39,9 +39,7 @@ from typedqax._trace import (
     materializing,
     meaning,
 )
-from typedqax._value import (
-    is_value,
-)
+from typedqax._value import EXTENT, is_value, with_children
 
 
 class PrimitiveRule(Protocol):
@@ -135,6 +133,9 @@ class Call:
         events = self.trace.run.noted()
         before = 0 if events is None else len(events)
         results = rule(self)
+        if results is not None and _jax.splits_in_types():
+            with _jax.under(self.trace.parent):
+                results = split_as_due(results, self.primitive, self.values, self.params)
         if events is not None and len(events) > before:
             outer = _jax.name_scopes(self.trace.place())
             name = _jax.inner_function(self.primitive, self.params)
@@ -165,6 +166,8 @@ class Call:
             results = check_results(
                 self.primitive, candidate, self.operands, self.params, result, avals
             )
+            if _jax.splits_in_types():
+                results = split_as_due(results, self.primitive, self.values, self.params)
             if not _jax.checks_varying():
                 return results
             varying = list(map(_jax.varying_as, avals, self.values))
@@ -287,6 +290,29 @@ class Call:
 def _reason(handler: Handler, *parts: str) -> Reason:
     """What is said of a handler, with its name and place."""
     return Reason(handler.name, " (", handler.place, ")", *parts)
+
+
+def split_as_due(
+    results: Sequence[Any], primitive: Primitive, values: Sequence[Any], params: Params
+) -> list[Any]:
+    """These results of `primitive`, split over a mesh with explicit axes as its own would be.
+
+    Of an implicit result the leaves decide it, but where it has none.
+    """
+    due = _jax.out_avals(primitive, list(map(_aval, values)), params)
+    if due is None:
+        return list(results)
+    return [_split_as(result, aval) for result, aval in zip(results, due, strict=True)]
+
+
+def _split_as(result: Any, due: Any) -> Any:
+    split = _jax.split_of(due)
+    if not is_value(result):
+        return _jax.resplit(result, split)
+    extent = result.__dict__.get(EXTENT)
+    if extent is None:
+        return result
+    return with_children(result, {EXTENT: _jax.resplit(extent, (*split, None))})
 
 
 def _aval(value: Any) -> Any:

@@ -12,7 +12,7 @@ from typedqax._candidates import bits
 from typedqax._closure import closes_over
 from typedqax._errors import AmbiguityError, UsageError
 from typedqax._installed import Installed, installed_now
-from typedqax._jax import Tracer
+from typedqax._jax import Trace, Tracer, around, is_staging
 from typedqax._ranking import Ranking
 from typedqax._signature import Match, Operand
 from typedqax._table import Entry, HandlerTable
@@ -94,7 +94,7 @@ class Tables:
 
     __slots__ = (
         "__weakref__",
-        "_closes_over_tracer",
+        "_closed_over",
         "_resolvers",
         "_watch",
         "extra",
@@ -109,7 +109,7 @@ class Tables:
         self.extra = extra
         self.isolated = isolated
         self.gone = gone
-        self._closes_over_tracer: bool | None = None
+        self._closed_over: tuple[weakref.ref[Trace], ...] | None = None
         self._resolvers: dict[str, _Resolver] = {}
         self._watch: weakref.ref[Installed] | None = None
         self.rewritten: weakref.WeakKeyDictionary[Any, dict[Hashable, Any]] = (
@@ -140,13 +140,20 @@ class Tables:
         """The rankings in which a handler of `primitive` is looked for, in order."""
         return _rankings(self, primitive, installed_now())
 
-    def closes_over_tracer(self) -> bool:
-        """Whether a handler of the extra table does; as far as that can be seen."""
-        if self._closes_over_tracer is None:
+    def closed_over(self) -> tuple[weakref.ref[Trace], ...]:
+        """The traces of the tracers that handlers of the extra table are seen to close over."""
+        if self._closed_over is None:
             rules = () if self.extra is None else self.extra.rules
-            functions = [rule.handler.function for rule in rules]
-            self._closes_over_tracer = closes_over(_is_tracer, *functions) is True
-        return self._closes_over_tracer
+            traces: dict[int, Trace] = {}
+
+            def keep(found: Any) -> bool:
+                if _is_tracer(found):
+                    traces[id(found._trace)] = found._trace
+                return False
+
+            closes_over(keep, *[rule.handler.function for rule in rules])
+            self._closed_over = tuple(map(weakref.ref, traces.values()))
+        return self._closed_over
 
     def _resolver(self, primitive: str, now: Installed) -> _Resolver:
         if self.gone is not None:
@@ -266,19 +273,29 @@ def resolve(
 
 
 class WeakTables:
-    """A reference to tables that does not keep them alive."""
+    """A reference to tables that keeps neither them alive, nor what their handlers close over."""
 
-    __slots__ = ("_hash", "_name", "_tables")
+    __slots__ = ("_hash", "_name", "_tables", "_traces")
 
     def __init__(self, tables: Tables) -> None:
         self._name = "" if tables.extra is None else tables.extra.name
         self._tables = weakref.ref(tables)
+        self._traces = tables.closed_over()
         self._hash = hash(tables)
 
-    def tables(self) -> Tables:
-        """The tables; when they are gone, ones of which no handler can be asked."""
+    def tables(self, trace: Trace) -> Tables:
+        """The tables, for a primitive that is applied in `trace`.
+
+        When they are gone, or the function that was staged with what their handlers close over is
+        over, no handler can be asked.
+        """
         tables = self._tables()
-        return Tables(None, isolated=True, gone=self._name) if tables is None else tables
+        if tables is not None:
+            outward = list(around(trace))
+            staged = [found for each in self._traces if is_staging(found := each())]
+            if all(any(found is each for each in outward) for found in staged):
+                return tables
+        return Tables(None, isolated=True, gone=self._name)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, WeakTables) and self._tables == other._tables

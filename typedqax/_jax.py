@@ -193,9 +193,14 @@ def is_eager(trace: Trace) -> bool:
     return isinstance(trace, _core.EvalTrace)
 
 
+def is_staging(trace: Trace | None) -> bool:
+    """Whether this trace itself writes what is bound to it to a jaxpr."""
+    return isinstance(trace, _partial_eval.DynamicJaxprTrace)
+
+
 def is_staged(trace: Trace) -> bool:
     """Whether what is bound to this trace is written to a jaxpr, derivatives taken first or not."""
-    return any(isinstance(each, _partial_eval.DynamicJaxprTrace) for each in around(trace))
+    return any(map(is_staging, around(trace)))
 
 
 def under(trace: Trace) -> AbstractContextManager[None]:
@@ -496,11 +501,18 @@ def varying_as(aval: Any, tree: Any) -> Any:
     """`aval` of what is made of the leaves of `tree`: it differs over the mesh axes they do."""
     if not _config._check_vma.value:
         return aval
-    kinds = [kind for kind in map(jax.typeof, jax.tree.leaves(tree)) if varying_axes(kind)]
+    kinds = [kind for kind in map(type_of, jax.tree.leaves(tree)) if varying_axes(kind)]
     if not kinds:
         return aval
     mesh, axes = kinds[0].sharding.mesh, frozenset[Any]().union(*map(varying_axes, kinds))
     return aval.update(sharding=_unsplit(mesh, aval.shape), manual_axis_type=_vary_over(axes))
+
+
+def type_of(leaf: Any) -> Any:
+    """The abstract value of a leaf, which may be abstract itself."""
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return ShapedArray(leaf.shape, leaf.dtype)
+    return leaf if isinstance(leaf, ShapedArray) else jax.typeof(leaf)
 
 
 def of_shape(aval: Any, shape: tuple[Any, ...]) -> Any:
@@ -598,6 +610,37 @@ def _varying_over(tree: Any, axes: frozenset[Any]) -> Any:
         return jax.lax.pcast(leaf, tuple(missing), to="varying") if missing else leaf
 
     return jax.tree.map(vary, tree)
+
+
+def splits_in_types() -> bool:
+    """Whether types say how arrays are split over a mesh: one with explicit axes is in force."""
+    mesh = _config.abstract_mesh_context_manager.value  # asked for each implicit array
+    return mesh is not None and jax.sharding.AxisType.Explicit in mesh.axis_types
+
+
+def split_of(aval: Any) -> tuple[Any, ...]:
+    """The mesh axes over which each axis of an array is split, as its type says."""
+    return tuple(aval.sharding.spec)
+
+
+def is_split(aval: Any) -> bool:
+    """Whether its type says that an array is split."""
+    return any(axes is not None for axes in split_of(aval))
+
+
+def split_as(aval: Any, split: tuple[Any, ...]) -> Any:
+    """`aval` of an array that is split so over the mesh in force."""
+    mesh = jax.sharding.get_abstract_mesh()
+    spec = jax.sharding.PartitionSpec(*split)
+    return aval.update(sharding=jax.sharding.NamedSharding(mesh, spec))
+
+
+def resplit(array: Any, split: tuple[Any, ...]) -> Any:
+    """`array`, split so; the array itself if it is."""
+    if split_of(jax.typeof(array)) == split:
+        return array
+    spec = jax.sharding.PartitionSpec(*split)
+    return jax.sharding.reshard(jax.numpy.asarray(array), spec)
 
 
 def checks_varying() -> bool:

@@ -5,8 +5,8 @@ What is here never makes anything dense, whatever the class:
 
 - on each leaf: `stop_gradient`, `copy`, `name` (`checkpoint_name`), `optimization_barrier`,
   `pvary`;
-- `device_put` and `sharding_constraint`: a leaf of the array's own shape is placed as the array is
-  to be, any other leaf is put whole on every device (`device_put`), or left to the compiler
+- `device_put`, `reshard` and `sharding_constraint`: a leaf of the array's own shape is placed as
+  the array is to be, any other leaf is put whole on every device, or left to the compiler
   (`sharding_constraint`); what replicates holds of all leaves;
 - `select_n` with one number to choose by, between arrays of one type: the leaves are chosen;
 - `zeros_like`: zeros of the array's shape, for which its numbers are not looked at;
@@ -22,11 +22,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import jax
-from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+from jax.sharding import AxisType, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
 from typedqax import _jax
 from typedqax._aval import aval_of, is_array_like
 from typedqax._call import Call, PrimitiveRule
+from typedqax._trace import densify
 from typedqax._value import is_value
 
 # --- on each leaf --------------------------------------------------------------------------------
@@ -171,6 +172,48 @@ def _sharding_constraint(call: Call) -> list[Any]:
     return [jax.tree.unflatten(tree, results)]
 
 
+def _reshard(call: Call) -> list[Any] | None:
+    """The one operand, split in its type as is said; None where its leaves cannot tell it."""
+    (value,) = call.values
+    sharding = call.params["dst_sharding"]
+    leaves, tree = jax.tree.flatten(value)
+    shape, split = _shape(value), tuple(sharding.spec)
+    results = []
+    with _jax.under(call.trace.parent):
+        for leaf in leaves:
+            own = {shape: split, (*shape, 0): (*split, None)}.get(_shape(leaf), ())
+            place = NamedSharding(
+                sharding.mesh, PartitionSpec(*own), memory_kind=sharding.memory_kind
+            )
+            params = {**call.params, "dst_sharding": place}
+            results.append(_jax.bind(call.primitive, [jax.numpy.asarray(leaf)], params))
+        resharded = jax.tree.unflatten(tree, results)
+        run = call.trace.run.quieted()
+        dense = jax.eval_shape(lambda value: densify(value, run), resharded)
+        told = (None,) * len(shape) if dense.sharding is None else _jax.split_of(dense)
+        return [resharded] if told == split else None
+
+
+def _mesh_cast(call: Call) -> list[Any]:
+    """The one operand, its leaves in the types of another mesh, split over what that still tells.
+
+    JAX 0.10.0 has this primitive; later it is a `reshard`.
+    """
+    (value,) = call.values
+    sharding = call.params["dst_sharding"]
+    kinds = zip(sharding.mesh.axis_names, sharding.mesh.axis_types, strict=True)
+    told = {name for name, kind in kinds if kind is AxisType.Explicit}
+    leaves, tree = jax.tree.flatten(value)
+    results = []
+    with _jax.under(call.trace.parent):
+        for leaf in map(jax.numpy.asarray, leaves):
+            split = [axes if axes in told else None for axes in _jax.split_of(jax.typeof(leaf))]
+            place = NamedSharding(sharding.mesh, PartitionSpec(*split))
+            params = {**call.params, "dst_sharding": place}
+            results.append(_jax.bind(call.primitive, [leaf], params))
+    return [jax.tree.unflatten(tree, results)]
+
+
 # --- what does not look at the numbers -----------------------------------------------------------
 
 
@@ -284,6 +327,8 @@ LEAFWISE: Final[Mapping[str, PrimitiveRule]] = {
     "pvary": _vary,
     "device_put": _device_put,
     "sharding_constraint": _sharding_constraint,
+    "reshard": _reshard,
+    "mesh_cast": _mesh_cast,
     "select_n": _choice,
     "zeros_like": _zeros_like,
     "convert_element_type": _itself_where(_same_dtype),

@@ -146,7 +146,7 @@ def deciding_tables() -> Tables:
     or of the enclosing transform, or the installed ones. JAX carries the first along, but not into
     a function that it stages.
     """
-    carried = carried_tables()
+    carried = carried_tables(_jax.current_trace())
     if carried is not None:
         return carried
     scope = _running_scope()

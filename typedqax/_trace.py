@@ -309,7 +309,7 @@ class ImplicitTrace(_jax.Trace):
         They are others than the run's own in a function that brings its tables: it carries them
         along, for JAX may apply what is in it elsewhere and later (`_jax.carrying`).
         """
-        tables = carried_tables()
+        tables = carried_tables(self)
         if tables is None or tables == self.run.tables:
             return self
         run = self.run.with_tables(tables)
@@ -362,11 +362,11 @@ class ImplicitTrace(_jax.Trace):
         return _jax.cur_qdd(self.parent, value)
 
 
-def carried_tables() -> Tables | None:
-    """The tables that the innermost function which brought its own carries, if there is one."""
+def carried_tables(trace: Trace) -> Tables | None:
+    """The tables that the innermost function in `trace` which brought its own carries, if any."""
     item = _jax.carried()
     if type(item) is WeakTables:
-        return item.tables()
+        return item.tables(trace)
     return item if type(item) is Tables else None
 
 
@@ -497,6 +497,9 @@ def meaning(
         if batch
         else _materialized(value, run, argument)
     )
+    extent = value.__dict__.get(EXTENT)
+    if extent is not None and _jax.splits_in_types():
+        dense = _jax.resplit(dense, _jax.split_of(jax.typeof(extent))[:-1])
     return _jax.varying_as_leaves(dense, value)
 
 

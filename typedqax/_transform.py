@@ -189,7 +189,7 @@ class _Transformed:
 
 def _kept(tables: Tables) -> Tables | WeakTables:
     """`tables` as what is staged keeps them: weakly, if they would keep a tracer of its own."""
-    return WeakTables(tables) if tables.closes_over_tracer() else tables
+    return WeakTables(tables) if tables.closed_over() else tables
 
 
 def _transformed(function: Any, handlers: HandlerTable | None, isolated: bool) -> _Transformed:

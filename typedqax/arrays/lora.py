@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.lax import DotDimensionNumbers, GatherDimensionNumbers
+from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Float, Integer
 
 from typedqax import ops
@@ -77,12 +78,33 @@ def factors(w: LoraMatrix) -> tuple[Array, Array]:
     return w.a.astype(w.w.dtype), w.b.astype(w.w.dtype)
 
 
-def contract(left: Array, right: Array, axes: tuple[int, int], precision: Any, dtype: Any) -> Array:
+def contract(
+    left: Array,
+    right: Array,
+    axes: tuple[int, int],
+    precision: Any,
+    dtype: Any,
+    sharding: Any = None,
+) -> Array:
     """The product of two arrays over one axis of each."""
     numbers = (((axes[0],), (axes[1],)), ((), ()))
     return ops.dot_general.bind(
-        left, right, dimension_numbers=numbers, precision=precision, preferred_element_type=dtype
+        left,
+        right,
+        dimension_numbers=numbers,
+        precision=precision,
+        preferred_element_type=dtype,
+        out_sharding=sharding,
     )
+
+
+def over_rank(sharding: Any, axis: int) -> Any:
+    """How a product with the near factor is split, which has the rank as this axis."""
+    if sharding is None:
+        return None
+    split: list[Any] = list(sharding.spec)
+    split[axis] = None
+    return NamedSharding(sharding.mesh, PartitionSpec(*split))
 
 
 def scaled(x: Array, alpha: float) -> Array:
@@ -102,14 +124,15 @@ def times_lora(
 ) -> Float[Array, "..."] | Declined:
     """`x @ w` over either axis of `w` and any axis of `x`, through the rank of the adapter."""
     (x_axes, w_axes), (batch, _) = dimension_numbers
-    if len(x_axes) != 1 or batch or out_sharding is not None:
+    if len(x_axes) != 1 or batch:
         return DECLINE
     options = (precision, preferred_element_type)
-    base = contract(x, w.w, (x_axes[0], w_axes[0]), *options)
+    base = contract(x, w.w, (x_axes[0], w_axes[0]), *options, out_sharding)
     a, b = factors(w)
     near, far = (a, b) if w_axes[0] == 0 else (b, a)
-    low = scaled(contract(x, near, (x_axes[0], 0), *options), w.alpha)
-    return base + contract(low, far.astype(low.dtype), (low.ndim - 1, 1), *options)
+    low = contract(x, near, (x_axes[0], 0), *options, over_rank(out_sharding, -1))
+    low = scaled(low, w.alpha)
+    return base + contract(low, far.astype(low.dtype), (low.ndim - 1, 1), *options, out_sharding)
 
 
 def lora_times(
@@ -124,14 +147,15 @@ def lora_times(
 ) -> Float[Array, "..."] | Declined:
     """`w @ x` over either axis of `w` and any axis of `x`, through the rank of the adapter."""
     (w_axes, x_axes), (batch, _) = dimension_numbers
-    if len(x_axes) != 1 or batch or out_sharding is not None:
+    if len(x_axes) != 1 or batch:
         return DECLINE
     options = (precision, preferred_element_type)
-    base = contract(w.w, x, (w_axes[0], x_axes[0]), *options)
+    base = contract(w.w, x, (w_axes[0], x_axes[0]), *options, out_sharding)
     a, b = factors(w)
     near, far = (a, b) if w_axes[0] == 0 else (b, a)
-    low = scaled(contract(near, x, (0, x_axes[0]), *options), w.alpha)
-    return base + contract(far.astype(low.dtype), low, (1, 0), *options)
+    low = contract(near, x, (0, x_axes[0]), *options, over_rank(out_sharding, 0))
+    low = scaled(low, w.alpha)
+    return base + contract(far.astype(low.dtype), low, (1, 0), *options, out_sharding)
 
 
 def transpose(

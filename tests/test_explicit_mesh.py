@@ -1,0 +1,123 @@
+"""Meshes with explicit axes, where types say how arrays are split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+import typedqax as tq
+from tests.implicit_kinds import Plain
+from typedqax.arrays import EYE, INT8, LORA, ZEROS, Eye, Int8Matrix, LoraMatrix, Zeros
+
+pytestmark = pytest.mark.without_leak_checks
+
+P = PartitionSpec
+MESH = jax.make_mesh((2, 2), ("d", "t"), axis_types=(AxisType.Explicit,) * 2)
+
+
+@pytest.fixture(autouse=True)
+def mesh() -> Iterator[None]:
+    with jax.set_mesh(MESH):
+        yield
+
+
+def placed(array: Any, *split: str | None) -> Any:
+    return jax.device_put(array, NamedSharding(MESH, P(*split)))
+
+
+def ramp(*shape: int) -> Any:
+    return jnp.sin(jnp.arange(float(jnp.prod(jnp.asarray(shape))))).reshape(shape)
+
+
+KINDS: dict[str, tuple[Callable[[], Any], tq.HandlerTable | None]] = {
+    "lora": (
+        lambda: LoraMatrix(
+            placed(ramp(4, 4), None, "t"), placed(ramp(4, 2)), placed(ramp(4, 2), "t", None)
+        ),
+        LORA,
+    ),
+    "int8": (lambda: Int8Matrix.quantize(placed(ramp(4, 4), None, "t"), axis=0), INT8),
+    "zeros": (lambda: Zeros(shape=(4, 4), dtype=jnp.float32), ZEROS),
+    "eye": (lambda: Eye(4), EYE),
+    "no handlers": (lambda: Plain(placed(ramp(4, 4), None, "t")), None),
+}
+PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
+    "product": lambda w, x: x @ w,
+    "where": lambda w, x: jnp.where(x @ w > 0, x @ w, 1.0),
+    "concatenate": lambda w, x: jnp.concatenate([x @ w, x @ w], 0),
+    "transpose": lambda w, x: (x @ w).mT,
+    "reshape": lambda w, x: (x @ w).reshape(8, 2, 2),
+    "sum": lambda w, x: (x @ w).sum(0),
+    "elementwise": lambda w, x: jnp.exp(x @ w),
+    "gradient": lambda w, x: jax.grad(lambda x: jnp.sum(jnp.sin(x @ w)))(x),
+    "gradient of the transposed": lambda w, x: jax.grad(lambda x: jnp.sum(jnp.sin(w.mT @ x.mT)))(x),
+    "scan": lambda w, x: lax.scan(lambda c, _: (c, jnp.sum(c @ w, 0)), x, None, length=2)[1],
+    "out_sharding": lambda w, x: jnp.dot(x, w, out_sharding=P("d", None)),
+    "out_sharding, both": lambda w, x: jnp.dot(x, w, out_sharding=P("d", "t")),
+    "out_sharding, last": lambda w, x: jnp.dot(w.mT, x.mT, out_sharding=P("t", "d")),
+    "lookup": lambda w, x: w.at[jnp.array([0, 1])].get(out_sharding=P(None, "t")),
+    "reshard": lambda w, x: jax.sharding.reshard(w, P("d", None)) * 2,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_are_split_as_those_of_dense_arrays(kind: str, name: str) -> None:
+    make, table = KINDS[kind]
+    f, w, x = PROGRAMS[name], make(), placed(ramp(8, 4), "d", None)
+    want = f(tq.materialize(w), x)
+    for way in (f, jax.jit(f)):
+        with tq.materialization("allow"):
+            got = tq.materialize(tq.use_implicit_args(way, handlers=table)(w, x))
+        assert (got.shape, got.dtype) == (want.shape, want.dtype)
+        assert jnp.allclose(got, want, rtol=1e-5, atol=1e-6)
+        assert jax.typeof(got).sharding.spec == jax.typeof(want).sharding.spec
+
+
+BESIDE: dict[str, Callable[[Any, Any], Any]] = {
+    "scan": lambda w, x: lax.scan(lambda c, _: (c @ w, None), x, None, length=2)[0],
+    "fori_loop": lambda w, x: lax.fori_loop(0, 2, lambda _, c: c @ w, x),
+    "where": lambda w, x: jnp.where(x > 0, x @ w, x),
+    "concatenate": lambda w, x: jnp.concatenate([x @ w, x], 1),
+    "cond": lambda w, x: lax.cond(jnp.sum(x) > 99, lambda x: x, lambda x: x @ w, x),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize("kind", ["zeros", "eye"])
+def test_what_is_made_of_nothing_is_split_as_what_stands_beside_it(kind: str, name: str) -> None:
+    make, table = KINDS[kind]
+    f, w, x = BESIDE[name], make(), placed(ramp(8, 4), "d", None)
+    want = f(tq.materialize(w), x)
+    for way in (f, jax.jit(f)):
+        with tq.materialization("allow"):
+            got = tq.materialize(tq.use_implicit_args(way, handlers=table)(w, x))
+        assert jnp.allclose(got, want, rtol=1e-5, atol=1e-6)
+        assert jax.typeof(got).sharding.spec == jax.typeof(want).sharding.spec
+
+
+def test_lora_multiplies_by_its_factors_wherever_it_is_split() -> None:
+    make, table = KINDS["lora"]
+    x = placed(ramp(8, 4), "d", None)
+    with tq.materialization("error"):
+        for name in ("product", "gradient", "gradient of the transposed", "lookup", "reshard"):
+            tq.use_implicit_args(PROGRAMS[name], handlers=table)(make(), x)
+
+
+def test_what_its_leaves_cannot_tell_becomes_dense_to_be_resharded() -> None:
+    class Turned(tq.ImplicitArray, materialization="allow"):
+        x: tq.ArrayValue
+
+        def materialize(self) -> Any:
+            return self.x.mT
+
+    got = tq.use_implicit_args(lambda w: jax.sharding.reshard(w, P("d", None)))(Turned(ramp(4, 4)))
+    assert not tq.is_implicit(got)
+    assert jnp.allclose(got, ramp(4, 4).mT)
+    assert jax.typeof(got).sharding.spec == P("d", None)
