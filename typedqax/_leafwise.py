@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import jax
-from jax.sharding import AxisType, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
 from typedqax import _jax
 from typedqax._aval import aval_of, is_array_like
@@ -186,32 +186,12 @@ def _reshard(call: Call) -> list[Any] | None:
                 sharding.mesh, PartitionSpec(*own), memory_kind=sharding.memory_kind
             )
             params = {**call.params, "dst_sharding": place}
-            results.append(_jax.bind(call.primitive, [jax.numpy.asarray(leaf)], params))
+            results.append(_jax.bind(call.primitive, [_jax.canonicalize(leaf)], params))
         resharded = jax.tree.unflatten(tree, results)
         run = call.trace.run.quieted()
         dense = jax.eval_shape(lambda value: densify(value, run), resharded)
         told = (None,) * len(shape) if dense.sharding is None else _jax.split_of(dense)
         return [resharded] if told == split else None
-
-
-def _mesh_cast(call: Call) -> list[Any]:
-    """The one operand, its leaves in the types of another mesh, split over what that still tells.
-
-    JAX 0.10.0 has this primitive; later it is a `reshard`.
-    """
-    (value,) = call.values
-    sharding = call.params["dst_sharding"]
-    kinds = zip(sharding.mesh.axis_names, sharding.mesh.axis_types, strict=True)
-    told = {name for name, kind in kinds if kind is AxisType.Explicit}
-    leaves, tree = jax.tree.flatten(value)
-    results = []
-    with _jax.under(call.trace.parent):
-        for leaf in map(jax.numpy.asarray, leaves):
-            split = [axes if axes in told else None for axes in _jax.split_of(jax.typeof(leaf))]
-            place = NamedSharding(sharding.mesh, PartitionSpec(*split))
-            params = {**call.params, "dst_sharding": place}
-            results.append(_jax.bind(call.primitive, [leaf], params))
-    return [jax.tree.unflatten(tree, results)]
 
 
 # --- what does not look at the numbers -----------------------------------------------------------
@@ -328,7 +308,6 @@ LEAFWISE: Final[Mapping[str, PrimitiveRule]] = {
     "device_put": _device_put,
     "sharding_constraint": _sharding_constraint,
     "reshard": _reshard,
-    "mesh_cast": _mesh_cast,
     "select_n": _choice,
     "zeros_like": _zeros_like,
     "convert_element_type": _itself_where(_same_dtype),
