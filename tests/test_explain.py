@@ -256,6 +256,7 @@ def test_a_run_as_data_survives_json() -> None:
         "place": None,
         "bytes": 48,
         "dense": ["Twice"],
+        "forbidden": False,
         "reasons": [],
         "arguments": ["x through neg and neg"],
         "remedy": "",
@@ -269,6 +270,26 @@ def test_a_run_as_data_survives_json() -> None:
     ]  # fmt: skip
     assert (found["handled"], found["materialized"], found["bytes"]) == (2, 2, 48)
     assert found["missing"] == {"Twice": {"sin": 2}}
+
+
+class Kept(tq.ImplicitArray, materialization="error"):
+    x: tq.ArrayValue
+
+    def materialize(self) -> Any:
+        return self.x
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "in jit"])
+def test_what_a_run_would_refuse_is_told(wrap: Any) -> None:
+    f = tq.use_implicit_args(wrap(lambda x: jnp.sin(x) * 2))
+    found = tq.explain(f)(Kept(jnp.ones(3)))
+    assert [line.forbidden for line in found.lines] == [True]
+    assert "forbidden: where it runs, this is a MaterializationError" in str(found)
+    assert "forbidden, and a MaterializationError in a run: 1 call of these" in str(found)
+    with tq.materialization("allow", Kept):
+        assert not any(line.forbidden for line in tq.explain(f)(Kept(jnp.ones(3))).lines)
+    with tq.materialization("error"):
+        assert all(line.forbidden for line in tq.explain(f)(Twice(jnp.ones(3))).lines)
 
 
 def test_a_folder_of_any_name_is_no_part_of_a_handler_s() -> None:

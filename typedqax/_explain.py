@@ -87,8 +87,11 @@ class Explanation:
         if not dense:
             return (f"{times(self.handled)} ran a handler; nothing became dense.",)
         made = f"{times(dense)} made an operand dense ({human_bytes(self.nbytes)})"
+        forbidden = sum(line.count for line in self.materialized if line.forbidden)
+        refused = [f"forbidden, and a MaterializationError in a run: {times(forbidden)} of these"]
         return (
             f"{times(self.handled)} ran a handler; {made}.",
+            *(refused if forbidden else ()),
             *[
                 f"{name}: {len(counts)} primitive{'s lack' if len(counts) > 1 else ' lacks'} a "
                 f"handler: {counted(counts)}"
@@ -160,6 +163,7 @@ class Explanation:
                     "place": line.place or None,
                     "bytes": line.nbytes,
                     "dense": [cls.__name__ for cls in line.dense],
+                    "forbidden": line.forbidden,
                     "reasons": list(line.reasons),
                     "arguments": list(line.arguments),
                     "remedy": line.remedy,

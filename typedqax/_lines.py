@@ -38,6 +38,7 @@ class Line:
         remedy: what to do where no handler of the primitive could do better.
         backward: where the call is in the backward pass of a derivative: of what.
         place: the file and line of the handler that ran; empty where none did.
+        forbidden: whether a policy forbids that the operand becomes dense.
     """
 
     primitive: str
@@ -52,6 +53,7 @@ class Line:
     remedy: str = ""
     backward: str = ""
     place: str = ""
+    forbidden: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -63,6 +65,8 @@ class Line:
             first, *others = self.arguments
             more = f" and {len(others)} more" if others else ""
             notes.append(f"from the argument {first}{more}")
+        if self.forbidden:
+            notes.append("forbidden: where it runs, this is a MaterializationError")
         if self.remedy:
             notes.append(f"what would help: {self.remedy}")
         return tuple(notes)
@@ -164,6 +168,7 @@ def _line(key: _Key, events: Sequence[Application | Materialization]) -> Line:
         next((event.remedy for event in dense if event.remedy), ""),
         backward,
         "" if ran is None else ran[1],
+        any(event.forbidden for event in dense),
     )
 
 

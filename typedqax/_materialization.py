@@ -83,6 +83,7 @@ class Materialization:
         transposed: in the backward pass of a derivative, the primitive that was being transposed;
             None elsewhere, and where JAX does not tell.
         scopes: the parts of the program that it is in; None: those that `source` tells.
+        forbidden: in a record, whether the policy in force forbids it.
     """
 
     cls: type[ImplicitValue]
@@ -96,6 +97,7 @@ class Materialization:
     remedy: str = ""
     transposed: str | None = None
     scopes: tuple[str, ...] | None = None
+    forbidden: bool = False
 
     @classmethod
     def of(
@@ -397,6 +399,11 @@ def policy_for(cls: type, primitive: str, nbytes: int | None) -> Policy:
                 return own
             return block.policy if own == "warn" else own
     return own
+
+
+def judged(event: Materialization) -> Materialization:
+    """`event` with what the policy in force says of it, for a record."""
+    return replace(event, forbidden=is_forbidden(event))
 
 
 def is_forbidden(event: Materialization) -> bool:

@@ -17,6 +17,7 @@ from typedqax._materialization import (
     Materialization,
     dense_bytes,
     is_forbidden,
+    judged,
     loses_meaning,
     own_policy,
     policy_for,
@@ -127,7 +128,8 @@ class Run:
         if self.root.deferred:
             self.events.append(event)
         elif record is not None:
-            record.events.append(event)
+            told = judged(event) if isinstance(event, Materialization) else event
+            record.events.append(told)
         elif isinstance(event, Materialization):
             self._say(event)
 
