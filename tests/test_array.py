@@ -369,6 +369,28 @@ def test_class_variables_are_no_fields() -> None:
     assert [f.name for f in dataclasses.fields(Counts(jnp.ones(2)))] == ["x"]
 
 
+@pytest.mark.parametrize(
+    ("annotation", "is_field"),
+    [
+        (ClassVar, False),
+        (ClassVar[int], False),
+        ("ClassVar[int]", False),
+        ("typing.ClassVar", False),
+        ("MyClassVariant", True),
+        ("dict[str, ClassVariant]", True),
+    ],
+)
+def test_a_name_of_arrays_may_be_a_class_variable_and_no_field(
+    annotation: Any, is_field: bool
+) -> None:
+    body = {"__annotations__": {"T": annotation}, "__module__": __name__}
+    if is_field:
+        with pytest.raises(TypeError, match="would hide the member of arrays"):
+            type("Named", (tq.ImplicitArray,), body)
+    else:
+        assert issubclass(type("Named", (tq.ImplicitArray,), body), tq.ImplicitArray)
+
+
 T = TypeVar("T")
 
 

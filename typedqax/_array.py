@@ -9,7 +9,7 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, get_origin, overload
 
 import jax
 import numpy as np
@@ -339,7 +339,7 @@ def _refuse_hidden_members(cls: Any) -> None:
     hidden = [
         name
         for name, annotation in annotated.items()
-        if _is_hidden_member(name) and "ClassVar" not in str(annotation)
+        if _is_hidden_member(name) and not _is_class_variable(annotation)
     ]
     for name in hidden:
         text = "it would hide the member of arrays that has this name; rename the field"
@@ -351,12 +351,19 @@ def _refuse_hidden_members(cls: Any) -> None:
         refuse(field_error(cls, name, Problem("field", text), role="a field"))
 
 
+def _is_class_variable(annotation: object) -> bool:
+    """Whether an annotation, which may be postponed, is that of no field."""
+    if isinstance(annotation, str):
+        return re.match(r"\s*(\w+\.)*ClassVar\b", annotation) is not None
+    return annotation is ClassVar or get_origin(annotation) is ClassVar
+
+
 def _refuse_described_fields(cls: Any, inherited: Iterable[str]) -> None:
     """Refuse fields that the class does not let an instance keep."""
     annotated = inspect.get_annotations(cls)
     for name in itertools.filterfalse(_is_hidden_member, (*annotated, *inherited)):
         found = inspect.getattr_static(cls, name, None)
-        if not inspect.isdatadescriptor(found) or "ClassVar" in str(annotated.get(name)):
+        if not inspect.isdatadescriptor(found) or _is_class_variable(annotated.get(name)):
             continue
         if inspect.ismemberdescriptor(found):
             text = "__slots__ keeps it out of the instance's __dict__; leave out slots"
