@@ -8,11 +8,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from jax import lax
+from jax import Array, lax
 
 import typedqax as tq
 from tests.agreement import X, assert_same, low_rank, use
 from tests.implicit_kinds import HANDLERS, LowRank, Plain, Zeros, dense
+from typedqax import ops
 
 
 def names(jaxpr: Any) -> list[str]:
@@ -149,6 +150,65 @@ def test_a_tangent_of_its_fields_is_dense_which_is_said() -> None:
     assert "pass it to the function that is differentiated as an argument" in said
 
 
+class Unit(tq.ImplicitArray, materialization="error"):
+    x: tq.ArrayValue
+    unit: str = tq.aux_field(default="")
+
+    def materialize(self) -> Any:
+        return self.x
+
+
+def times_unit(a: Unit, b: Unit, /) -> Unit:
+    return Unit(a.x * b.x, a.unit + b.unit)
+
+
+def times_number(a: Unit, b: Array, /) -> Unit:
+    return Unit(a.x * b, a.unit)
+
+
+class Boxed(tq.ImplicitArray, materialization="allow"):
+    x: tq.ArrayValue
+
+    def materialize(self) -> Any:
+        return scaled_by_unit["h"](self.x)
+
+
+def negated(box: Boxed, /) -> Any:
+    return scaled_by_unit["h"](box.x)
+
+
+S, M = Unit(X, "s"), Unit(X, "m")
+scaled_by_unit: dict[str, Callable[[Any], Any]] = {}
+UNITS = tq.HandlerTable(
+    "units",
+    ops.mul.to(times_unit),
+    ops.mul.to(times_number, commutative=True),
+    ops.neg.to(negated),
+)
+
+
+@pytest.mark.parametrize(
+    "wrap", [jax.jit, jax.checkpoint, lambda f: f], ids=["jit", "checkpoint", "itself"]
+)
+def test_in_a_handler_or_materialize_it_meets_a_unit_that_a_field_is(wrap: Any) -> None:
+    scaled_by_unit["h"] = wrap(lambda x: S * x)
+    for program in (lambda box: -box, lambda box: box * jnp.float32(2)):
+        for way in (program, jax.jit(program)):
+            assert use(way, UNITS)(Boxed(M)).unit == "sm"
+
+
+@pytest.mark.without_leak_checks  # JAX cannot show some tracers that are alive with an error
+@pytest.mark.parametrize(
+    "wrap", [jax.jit, jax.checkpoint, lambda f: f], ids=["jit", "checkpoint", "itself"]
+)
+def test_a_unit_made_of_what_is_differentiated_has_no_dense_tangent(wrap: Any) -> None:
+    def f(x: Any, _: Any) -> Any:
+        return jax.jvp(wrap(lambda y: Unit(y, "u") * x), (x,), (x,))[1]
+
+    with pytest.raises(tq.MaterializationError, match="for a derivative"):
+        use(f, UNITS)(X, Plain(X))
+
+
 # --- materialize ----------------------------------------------------------------------------------
 
 
@@ -188,11 +248,5 @@ def test_materialize_in_an_inner_function_leaves_a_dense_array_as_it_is() -> Non
 
 
 def test_materialize_takes_the_meaning_of_a_unit_where_that_is_asked_for() -> None:
-    class Unit(tq.ImplicitArray, materialization="error"):
-        x: tq.ArrayValue
-
-        def materialize(self) -> Any:
-            return self.x
-
     got = use(jax.jit(lambda u: jnp.sin(tq.materialize(u))))(Unit(X))
     assert_same(got, jnp.sin(X))

@@ -900,3 +900,12 @@ def test_what_jax_remembers_of_a_function_suits_whoever_calls_it_next(first: str
             h = jax.jit(lambda x: S * x)
             for call in (first, then, first):
                 assert CALLS[call](h) == WANTED[call], (first, then)
+
+
+def test_what_an_inner_transform_gives_holds_no_tracer_of_the_outer_one() -> None:
+    def f(m: Any, b: Any) -> Any:
+        return use(lambda b: Plain(m), OTHER_UNITS)(b)
+
+    got = use(f, UNITS)(M, Plain(jnp.ones(3)))
+    assert type(got.x) is Unit
+    assert_same(use(lambda p: p.x, UNITS)(got).x, M.x)

@@ -191,7 +191,7 @@ class Call:
                 for v, argument in zip(values, arguments, strict=True)
             ]
         _frames.stack.append(HandlerFrame(self, index, tuple(values), candidate.swapped))
-        inside = _jax.swap_inside(False)
+        inside = _jax.swap_inside(nested or trace.is_inner)
         try:
             with _jax.under(trace if nested else trace.parent):
                 result = function(*first, *values, **params)

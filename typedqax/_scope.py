@@ -213,7 +213,7 @@ def may_hide(leaves: Sequence[Any]) -> bool:
     In an inner function of one that has implicit arguments, those themselves and the tracers of
     JAX's own traces may: they show what they are where the inner function is applied, not here.
     """
-    if _running_scope() is None or enclosing_trace() is None:
+    if enclosing_trace() is None:
         return False
     outward = _jax.around(_jax.current_trace())
     inner = list(itertools.takewhile(lambda trace: type(trace) is not ImplicitTrace, outward))

@@ -172,7 +172,7 @@ Callers: TypeAlias = tuple[_jax.SourceInfo, ...]
 class ImplicitTrace(_jax.Trace):
     """Applies primitives to implicit arrays by their handlers; dense values pass it unwrapped."""
 
-    __slots__ = ("callers", "parent", "resumed", "run", "tag")
+    __slots__ = ("callers", "is_inner", "parent", "resumed", "run", "tag")
 
     def __init__(
         self, parent: Trace, run: Run, callers: Callers = (), *, resumed: bool = False
@@ -187,6 +187,8 @@ class ImplicitTrace(_jax.Trace):
         self.callers = callers
         # In it is a function of the user's that JAX calls itself, maybe when what made it is over.
         self.resumed = resumed
+        # Another is around it.
+        self.is_inner = any(type(each) is ImplicitTrace for each in _jax.around(parent))
 
     # JAX looks for `parent_trace` when it walks from a trace to the outermost one.
     @property
@@ -534,7 +536,7 @@ def materialize_once(value: ImplicitValue) -> Any:
     if any(_same_array(value, other) for other in running):
         raise _computes_with_itself(value)
     running.append(value)
-    inside = _jax.swap_inside(False)
+    inside = _jax.swap_inside(enclosing_trace() is not None)
     try:
         return value.materialize()  # type: ignore[attr-defined]  # of ImplicitArray, abstract here
     finally:

@@ -239,7 +239,7 @@ def apply(
         with _jax.ensure_no_leaks(trace):
             del trace
     if outer is not None:
-        return jax.tree.map(outer.lift, result, is_leaf=is_value)
+        return jax.tree.map(outer.lift_made, result, is_leaf=is_value)
     return result
 
 

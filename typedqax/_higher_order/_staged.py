@@ -21,6 +21,7 @@ HOLDING: Final[Mapping[str, tuple[str, ...]]] = {
     "checkpoint": ("jaxpr",),
     "custom_vmap_call": ("call",),
     "custom_linear_solve": ("jaxprs",),
+    "linear_call": ("callee",),
 }
 """The primitives with functions that are differentiated, of those with a rule, and their params.
 
