@@ -239,3 +239,28 @@ def test_shards_from_outside_take_leaves() -> None:
 
     got = jax.jit(outside(use(products)))(XS, LAYERS)
     assert_same(got, outside(products)(XS, dense(LAYERS)))
+
+
+STAGED: dict[str, Any] = {
+    "jit": lambda w: jax.jit(lambda x: x @ w),
+    "dot": lambda w: lambda x: jnp.dot(x, w),
+    "scan": lambda w: lambda x: lax.scan(lambda c, row: (c, row @ w), 0.0, x)[1],
+    "checkpoint": lambda w: jax.checkpoint(lambda x: x @ w),
+    "cond": lambda w: lambda x: lax.cond(jnp.sum(x) < 99, lambda x: x @ w, lambda x: -x @ w, x),
+    "grad": lambda w: jax.grad(lambda x: jnp.sum(jnp.sin(jax.jit(lambda x: x @ w)(x)))),
+}
+
+
+@pytest.mark.parametrize("name", STAGED)
+@pytest.mark.parametrize("kind", ["leaves", "no leaves", "nested"])
+def test_what_is_closed_over_in_what_jax_stages_there_is_the_array(kind: str, name: str) -> None:
+    w = {
+        "leaves": low_rank(),
+        "no leaves": Zeros(shape=(3, 4), dtype=jnp.float32),
+        "nested": Plain(low_rank()),
+    }[kind]
+    want = shards(STAGED[name](tq.materialize(w)), P("i"), P("i"))(X)
+    f = shards(STAGED[name](w), P("i"), P("i"))
+    for way in (f, jax.jit(f)):
+        with tq.materialization("allow"):
+            assert_same(tq.materialize(use(way, ZEROS)(X)), want)
