@@ -15,7 +15,7 @@ import typedqax as tq
 from tests.implicit_kinds import Plain
 from typedqax.arrays import EYE, INT8, LORA, ZEROS, Eye, Int8Matrix, LoraMatrix, Zeros
 
-pytestmark = pytest.mark.without_leak_checks
+pytestmark = pytest.mark.without_leak_checks  # JAX reshards with functions that it remembers
 
 P = PartitionSpec
 MESH = jax.make_mesh((2, 2), ("d", "t"), axis_types=(AxisType.Explicit,) * 2)
@@ -59,6 +59,9 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "gradient of the transposed": lambda w, x: jax.grad(lambda x: jnp.sum(jnp.sin(w.mT @ x.mT)))(x),
     "scan": lambda w, x: lax.scan(lambda c, _: (c, jnp.sum(c @ w, 0)), x, None, length=2)[1],
     "out_sharding": lambda w, x: jnp.dot(x, w, out_sharding=P("d", None)),
+    "out_sharding, none": lambda w, x: jnp.dot(x, w, out_sharding=P()),
+    "out_sharding, short": lambda w, x: jnp.dot(x, w, out_sharding=P("d")),
+    "out_sharding, short and last": lambda w, x: jnp.dot(w.mT, x.mT, out_sharding=P("t")),
     "out_sharding, both": lambda w, x: jnp.dot(x, w, out_sharding=P("d", "t")),
     "out_sharding, last": lambda w, x: jnp.dot(w.mT, x.mT, out_sharding=P("t", "d")),
     "lookup": lambda w, x: w.at[jnp.array([0, 1])].get(out_sharding=P(None, "t")),
@@ -100,6 +103,48 @@ def test_what_is_made_of_nothing_is_split_as_what_stands_beside_it(kind: str, na
             got = tq.materialize(tq.use_implicit_args(way, handlers=table)(w, x))
         assert jnp.allclose(got, want, rtol=1e-5, atol=1e-6)
         assert jax.typeof(got).sharding.spec == jax.typeof(want).sharding.spec
+
+
+STACKED: dict[str, Callable[[Any, Any], Any]] = {
+    "elementwise": lambda ws, x: jnp.sin(ws),
+    "einsum": lambda ws, x: jnp.einsum("bm,lmn->lbn", x, ws),
+    "vmap": lambda ws, x: jax.vmap(lambda w: x @ w)(ws),
+    "scan": lambda ws, x: lax.scan(lambda c, w: (c, c @ w), x, ws)[1],
+    "entry": lambda ws, x: x @ ws[1],
+}
+
+
+@pytest.mark.parametrize("name", STACKED)
+@pytest.mark.parametrize("shared", [False, True], ids=["whole", "a shared base"])
+def test_stacks_are_split_as_those_of_dense_arrays(shared: bool, name: str) -> None:
+    w = placed(ramp(4, 4), None, "t") if shared else placed(ramp(2, 4, 4), None, None, "t")
+    ws = LoraMatrix(w, placed(ramp(2, 4, 2)), placed(ramp(2, 4, 2), None, "t", None))
+    f, x = STACKED[name], placed(ramp(8, 4), "d", None)
+    want = f(tq.materialize(ws), x)
+    for way in (f, jax.jit(f)):
+        with tq.materialization("allow"):
+            got = tq.materialize(tq.use_implicit_args(way, handlers=LORA)(ws, x))
+        assert jnp.allclose(got, want, rtol=1e-5, atol=1e-5)
+        assert jax.typeof(got).sharding.spec == jax.typeof(want).sharding.spec
+
+
+class OfItsOwnShape(tq.ImplicitArray, materialization="allow"):
+    x: tq.ArrayValue
+
+    def compute_shape(self) -> tuple[int, ...]:
+        return self.x.shape
+
+    def materialize(self) -> Any:
+        return jnp.sin(self.x).reshape(self.shape).astype(self.dtype)
+
+    def compute_dtype(self) -> Any:
+        return self.x.dtype
+
+
+def test_a_class_that_asks_for_its_own_shape_is_split_too() -> None:
+    w = OfItsOwnShape(placed(ramp(4, 4), None, "t"))
+    got = tq.use_implicit_args(jax.jit(lambda w: w * 2))(w)
+    assert jax.typeof(got).sharding.spec == P(None, "t")
 
 
 def test_lora_multiplies_by_its_factors_wherever_it_is_split() -> None:

@@ -487,6 +487,12 @@ def test_a_function_of_jax_that_asks_for_numbers_may_be_named() -> None:
         tq.materialization("error", allow={"jax.numpy.uniqe"})
 
 
+@pytest.mark.parametrize("name", ["implicit_array", "materialize"])
+def test_what_nothing_becomes_dense_for_cannot_be_named(name: str) -> None:
+    with pytest.raises(tq.UsageError):
+        tq.materialization("error", allow={name})
+
+
 @pytest.mark.without_leak_checks  # it compiles, and then uses what was compiled
 @pytest.mark.parametrize("named", [Strict, tq.ImplicitArray], ids=["itself", "its base"])
 def test_what_was_compiled_where_a_class_may_become_dense_is_not_used_where_it_must_not(
@@ -497,6 +503,18 @@ def test_what_was_compiled_where_a_class_may_become_dense_is_not_used_where_it_m
         f(Strict(SAME))
     with pytest.raises(tq.MaterializationError):
         f(Strict(SAME))
+
+
+@pytest.mark.without_leak_checks  # it compiles, and then uses what was compiled
+def test_a_class_that_is_defined_in_a_block_is_told_apart_too() -> None:
+    f = jax.jit(transformed(jnp.sin))
+    with tq.materialization("allow", Loud):
+
+        class Late(Loud, materialization="error"): ...
+
+        f(Late(SAME))
+    with pytest.raises(tq.MaterializationError):
+        f(Late(SAME))
 
 
 def test_a_primitive_that_only_a_table_knows_may_be_named() -> None:

@@ -811,7 +811,7 @@ def test_what_a_handler_keeps_implicit_stays_so_in_an_inner_function() -> None:
     assert_same(got.x, 2 * X * X)
 
 
-def test_a_unit_stays_in_an_inner_function_where_no_other_can_be_hidden() -> None:
+def test_a_unit_stays_one_in_an_inner_function() -> None:
     s = Unit(jnp.ones(3), "s")
     for way in (lambda f: f, jax.jit):
         got = way(use(lambda x: jax.jit(lambda x: x * s)(x), UNITS))(jnp.arange(3.0))

@@ -32,7 +32,7 @@ from typedqax._construction import (
 from typedqax._errors import Problem, TypedQaxError
 from typedqax._fields import class_error, field_error, no_leaf_problem
 from typedqax._installed import recheck_class
-from typedqax._materialization import Policy
+from typedqax._materialization import Policy, class_was_defined
 from typedqax._members import ArrayMembers
 from typedqax._primitive_rules import register_rules
 from typedqax._scope import one_array
@@ -330,6 +330,7 @@ def _set_class_keywords(
         policy = "warn" if warn else "allow"
     if policy is not None:
         cls._materialization_policy = policy
+        class_was_defined()
     if commute is not None:
         cls._commute_ops = commute
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -155,49 +155,63 @@ _dense: dict[Any, Operand] = {}
 
 
 def aval_of(value: ImplicitValue) -> _jax.ShapedArray:
-    """The abstract value that `value` stands for; strongly typed."""
-    aval = look(value).aval
-    return _split(aval, value) if _jax.splits_in_types() else aval
+    """The abstract value that `value` stands for; strongly typed.
 
-
-def _split(aval: _jax.ShapedArray, value: ImplicitValue) -> _jax.ShapedArray:
-    """`aval`, split over a mesh with explicit axes as the dense array will be.
-
-    Of a stack, for one of which `materialize` is written, that is not told.
+    On a mesh with explicit axes it says how the dense array will be split.
     """
-    if look(value).batch:
+    aval = look(value).aval
+    if not _jax.splits_in_types():
         return aval
-    extent = value.__dict__.get(EXTENT)
+    split = _dense_split(value)
+    return aval if split is None else _jax.type_split_as(aval, split)
+
+
+def _dense_split(value: ImplicitValue) -> tuple[Any, ...] | None:
+    """The mesh axes over which the dense array will be split; None where it is whole.
+
+    They are what the types of the leaves say; remembered by the class, per these.
+    """
+    cls = type(value)
     leaves, tree = jax.tree.flatten(value)
     types = tuple(map(_jax.type_of, leaves))
-    key = tree, types
+    key = id(cls), types
     if key in _active.keys or not any(map(_jax.is_split, types)):
-        return aval
-    split = _splits.get(key)
+        return None
+    if EXTENT in value.__dict__:
+        return _jax.split_of(types[0])[:-1]
+    memo: dict[Any, tuple[Any, ...]] = cls.__dict__.get("_splits") or _new_splits(cls)
+    split = memo.get((tree, types))
     if split is None:
-        split = _jax.split_of(types[0])[:-1] if extent is not None else _dense_split(tree, types)
-        if len(_splits) >= _REMEMBERED:
-            _splits.clear()
-        _splits[key] = split
-    known: _jax.ShapedArray = _jax.split_as(aval, split)
-    return known
+        shadows = [jax.ShapeDtypeStruct(t.shape, t.dtype, sharding=t.sharding) for t in types]
+        _active.keys.add(key)
+        try:
+            dense = jax.eval_shape(_materialized, jax.tree.unflatten(tree, shadows))
+        finally:
+            _active.keys.discard(key)
+        split = (None,) * len(dense.shape) if dense.sharding is None else _jax.split_of(dense)
+        if len(memo) >= _REMEMBERED:
+            memo.clear()
+        memo[tree, types] = split
+    return split
 
 
-_splits: dict[Any, tuple[Any, ...]] = {}
-"""How the dense array of each structure and types of leaves is split."""
+def _new_splits(cls: type[ImplicitValue]) -> dict[Any, tuple[Any, ...]]:
+    memo: dict[Any, tuple[Any, ...]] = {}
+    cls._splits = memo
+    return memo
 
 
-def _dense_split(tree: Any, types: Sequence[Any]) -> tuple[Any, ...]:
-    key = tree, types
-    shadows = [jax.ShapeDtypeStruct(t.shape, t.dtype, sharding=t.sharding) for t in types]
-    _active.keys.add(key)
-    try:
-        dense = jax.eval_shape(
-            lambda value: value._materialize_under_trace(), jax.tree.unflatten(tree, shadows)
-        )
-    finally:
-        _active.keys.discard(key)
-    return (None,) * len(dense.shape) if dense.sharding is None else _jax.split_of(dense)
+def _materialized(value: ImplicitValue) -> Any:
+    """The dense array of `value`, one of a stack after another; whole where that is not sliced."""
+    batch = look(value).batch
+    if not batch:
+        return value._materialize_under_trace()
+    children = dict(child_values(value))
+    mapped = {name: children[name] for name in batched_fields(value, batch)}
+    axes = {name: batch_axes(child, batch[0]) for name, child in mapped.items()}
+    if any(each is NOT_SLICED for each in axes.values()):
+        return jax.numpy.zeros(look(value).operand.shape, look(value).event.dtype)
+    return jax.vmap(lambda one: _materialized(with_children(value, one)), in_axes=(axes,))(mapped)
 
 
 def batch_shape(value: ImplicitValue) -> tuple[int, ...]:

@@ -297,15 +297,15 @@ def split_as_due(
 ) -> list[Any]:
     """These results of `primitive`, split over a mesh with explicit axes as its own would be.
 
-    Of an implicit result the leaves decide it, but where it has none.
+    Where an implicit result has leaves, those decide; one without is split by its extent.
     """
     due = _jax.out_avals(primitive, list(map(_aval, values)), params)
     if due is None:
         return list(results)
-    return [_split_as(result, aval) for result, aval in zip(results, due, strict=True)]
+    return [_resplit(result, aval) for result, aval in zip(results, due, strict=True)]
 
 
-def _split_as(result: Any, due: Any) -> Any:
+def _resplit(result: Any, due: Any) -> Any:
     split = _jax.split_of(due)
     if not is_value(result):
         return _jax.resplit(result, split)

@@ -13,7 +13,7 @@ from typedqax._collecting import Refusal, collecting
 from typedqax._errors import SignatureError, UsageError
 from typedqax._findings import Finding, Severity, findings
 from typedqax._importing import failed_imports, import_packages, is_of
-from typedqax._inherited_findings import inherited_findings, naming
+from typedqax._inherited_findings import inherited_handler_findings, naming
 from typedqax._installed import installed_table
 from typedqax._rule import Rule
 from typedqax._rule_findings import rule_findings
@@ -79,7 +79,7 @@ def _found(packages: Iterable[str]) -> list[Finding]:
     for cls in implicit_classes():
         if concerns(cls.__module__):
             found.update(class_findings(cls))
-            found.update(inherited_findings(cls, named))
+            found.update(inherited_handler_findings(cls, named))
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in wanted and isinstance(module, ModuleType):
             found.update(source_findings(module))

@@ -1,4 +1,4 @@
-"""Findings about implicit classes: fields, `materialize` and handlers that do not fit together."""
+"""Findings about implicit classes: fields and a `materialize` that do not fit together."""
 
 from __future__ import annotations
 

@@ -273,7 +273,7 @@ def resolve(
 
 
 class WeakTables:
-    """A reference to tables that keeps neither them alive, nor what their handlers close over."""
+    """A reference to tables that keeps alive neither them nor what their handlers close over."""
 
     __slots__ = ("_hash", "_name", "_tables", "_traces")
 

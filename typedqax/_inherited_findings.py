@@ -52,7 +52,7 @@ def naming(rules: Iterable[Rule]) -> Naming:
     return found
 
 
-def inherited_findings(cls: type[ImplicitValue], named: Naming) -> Iterator[Finding]:
+def inherited_handler_findings(cls: type[ImplicitValue], named: Naming) -> Iterator[Finding]:
     """That handlers of a base take a class which stands for something else.
 
     A handler that is declared for a class takes what is derived from it. Where that overrides

@@ -411,19 +411,13 @@ def carried() -> object:
     return None
 
 
-_policy_in_caches = jax.make_user_context(None)
-
-
-def key_caches_by(policy: object) -> None:
-    """From here on in this thread, JAX uses what it traced or compiled under `policy` only."""
-    _policy_in_caches(policy).__enter__()
-
+# What JAX traced or compiled under another value of one of these, in this thread, is not used. Its
+# context managers end with a block; these are set until they are set again, and give what was so.
+swap_policy: Callable[[object], object] = jax.make_user_context(None)._obj.swap_local
+"""Says which policy is in force."""
 
 swap_inside: Callable[[object], object] = jax.make_user_context(False)._obj.swap_local
-"""Says whether, from here on in this thread, a transform sees what is staged; gives what was so.
-
-What JAX traced or compiled where none does is not used where one does, nor the other way.
-"""
+"""Says whether a transform sees what is staged."""
 
 
 # --- abstract values -----------------------------------------------------------------------------
@@ -628,7 +622,7 @@ def is_split(aval: Any) -> bool:
     return any(axes is not None for axes in split_of(aval))
 
 
-def split_as(aval: Any, split: tuple[Any, ...]) -> Any:
+def type_split_as(aval: Any, split: tuple[Any, ...]) -> Any:
     """`aval` of an array that is split so over the mesh in force."""
     mesh = jax.sharding.get_abstract_mesh()
     spec = jax.sharding.PartitionSpec(*split)

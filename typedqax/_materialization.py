@@ -28,15 +28,18 @@ from typedqax._errors import (
 from typedqax._installed import installed_now
 from typedqax._layout import human_bytes
 from typedqax._origin import Place
+from typedqax._primitives import PRIMITIVES
 from typedqax._reason import Reason
 from typedqax._signature import Operand
 from typedqax._table import live_tables
 from typedqax._value import ImplicitValue, implicit_classes
 
+STAGED: Final = "what JAX staged under use_implicit_args"
+
 ASKERS: Final = frozenset(
     {
         "a derivative",
-        "a function traced under use_implicit_args",
+        STAGED,
         "an inner function",
         "bool",
         "complex",
@@ -228,9 +231,9 @@ class materialization(ContextDecorator):  # noqa: N801  # used as a verb: with m
     A class that was defined with `materialization="error"`, because its dense form loses meaning,
     becomes dense only in a block that names it.
 
-    What JAX compiled before is not used where an `"error"` is in force, nor what it compiled in a
-    block that lets a class become dense which else must not, where that is over: it is traced
-    anew, once, so that nothing passes unseen.
+    What JAX compiled before is not used where an `"error"` is in force; nor, after a block that let
+    a class become dense which must not, what it compiled in that. It is traced anew, once, so that
+    nothing passes unseen.
 
     Args:
         policy: `"warn"`, `"allow"` or `"error"`.
@@ -335,7 +338,7 @@ def _refuse_unknown(names: Sequence[str]) -> None:
         return
     tables = [table.rankings for table in live_tables()]
     handled = {name for rankings in (*tables, installed_now().rankings) for name in rankings}
-    known = {*_jax.primitive_names(), *handled, *ASKERS}
+    known = {*_jax.primitive_names(), *handled, *ASKERS} - {each.name for each in PRIMITIVES}
     for name in names:
         if name not in known and not _is_function_of_jax(name):
             near = difflib.get_close_matches(name, sorted(known), n=3)
@@ -361,7 +364,12 @@ def _put_in_force(blocks: tuple[_Block, ...]) -> None:
     # What was compiled without a word under one policy might have had to be refused under another.
     # To say or not to say is no reason to compile again.
     deciding = any(block.decides_refusal() for block in blocks)
-    _jax.key_caches_by(_number_of(tuple([block.key() for block in blocks])) if deciding else None)
+    _jax.swap_policy(_number_of(tuple([block.key() for block in blocks])) if deciding else None)
+
+
+def class_was_defined() -> None:
+    """Ask anew what the blocks in force decide, now that there is one more class."""
+    _put_in_force(_in_force.blocks)
 
 
 _numbers: dict[object, int] = {}

@@ -81,8 +81,9 @@ else:
         def __jax_array__(self) -> Callable[[], jax.Array]:
             """What jnp functions ask for; there is none outside a transform, nor for operators.
 
-            Those of an array leave `array @ implicit` to the operators here, whose handlers run in
-            inner functions too.
+            Those of an array leave `array @ implicit` to the operators here. They run the handlers
+            where a function under the transform has not yet come to an implicit array, and of one
+            of a stack that is mapped.
             """
             if is_inside() and not _jax.asked_by_operator():
                 return functools.partial(one_array, self)

@@ -1,4 +1,4 @@
-"""What primitives that speak of implicit arrays are to JAX, where no transform sees them."""
+"""JAX's rules for the primitives of `_primitives`: to run, compile, differentiate and map them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from jax.interpreters import ad, batching, mlir
 
 from typedqax import _jax
 from typedqax._aval import look
+from typedqax._materialization import STAGED
 from typedqax._primitives import implicit_array_p, materialize_p, of_equation
 from typedqax._scope import can_be_stacked, densify_for
+from typedqax._value import ImplicitValue
 
 
 def _dense(*leaves: Any, **params: Any) -> jax.Array:
     """The dense array, which is said."""
-    return densify_for(
-        of_equation(params, leaves),
-        "a function traced under use_implicit_args",
-        "call that under use_implicit_args too",
-    )
+    value: ImplicitValue = of_equation(params, leaves)
+    return densify_for(value, STAGED, "apply it under use_implicit_args")
 
 
 def _numbers_of(
@@ -32,12 +31,12 @@ def _numbers_of(
         filled = list(leaves)
         for place, leaf in zip(places, given, strict=True):
             filled[place] = leaf
-        return densify_for(of_equation(params, filled), "a derivative", _PASS_IT)
+        return densify_for(of_equation(params, filled), "a derivative", _OUTSIDE)
 
     return numbers
 
 
-_PASS_IT = "pass it to the function that is differentiated as an argument"
+_OUTSIDE = "pass it to the function that is differentiated as an argument"
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
@@ -81,9 +80,12 @@ def _batched(leaves: Sequence[Any], axes: Sequence[Any], **params: Any) -> tuple
         stack = of_equation(params, moved)
         if look(stack).batch == (size,):
             return _jax.bind(implicit_array_p, moved, params), 0
-    in_axes = [0 if has_axis else None for has_axis in mapped]
-    dense = jax.vmap(lambda *each: _dense(*each, **params), in_axes=in_axes)(*moved)
-    return dense, 0
+
+    def one(*each: Any) -> jax.Array:
+        remedy = "annotate the shapes of its fields, so that they can be stacked"
+        return densify_for(of_equation(params, each), "jax.vmap", remedy)
+
+    return jax.vmap(one, in_axes=[0 if has_axis else None for has_axis in mapped])(*moved), 0
 
 
 def register_rules() -> None:

@@ -1,9 +1,9 @@
-"""The primitives that speak of implicit arrays in what JAX stages, where there is none yet."""
+"""The primitives that stand for an implicit array, and for materializing, in what JAX stages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import jax
 from jax.tree_util import PyTreeDef
@@ -48,4 +48,5 @@ materialize_p: Primitive = Primitive("materialize")
 
 materialize_p.def_abstract_eval(lambda aval: aval)
 
-PRIMITIVES = frozenset({implicit_array_p, materialize_p})
+PRIMITIVES: Final = frozenset({implicit_array_p, materialize_p})
+"""Those of this module: nothing becomes dense for one of them."""

@@ -35,8 +35,8 @@ class Held(enum.IntEnum):
     RULE = 1
     """A derivative rule of a user's, which JAX may run when whoever called the function is over."""
     ARRAY = 2
-    """An implicit array that the function closes over or makes. It is an equation; or a constant,
-    which a rule brings that JAX differentiates or transposes."""
+    """An implicit array that the function closes over or makes, or that it may materialize. It is
+    an equation; or a constant, which a rule brings that JAX differentiates or transposes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,7 +13,6 @@ from typedqax import _jax
 from typedqax._aval import is_array_like, look
 from typedqax._call import argument_in_handlers, bodies_running, running_handler
 from typedqax._closure import closes_over
-from typedqax._contracts import check_axes
 from typedqax._dispatch import Tables
 from typedqax._fields import field_layouts
 from typedqax._higher_order import rules
@@ -44,19 +43,17 @@ class Scope:
         tables: the handlers that decide in it: its own, or those that decide where it is called.
         result: what the function gave back; kept here, so that no other frame keeps its tracers.
         gave: the class of an implicit array that a function gave which JAX differentiated in it.
-        late: whether its trace was entered when it ran, so that it may be around nothing of what
-            JAX differentiates or maps in it.
-        trace: its trace, once that is entered.
     """
 
-    __slots__ = ("_base", "_bodies", "_inside", "gave", "late", "result", "tables", "trace")
+    __slots__ = ("_base", "_bodies", "_inside", "_late", "_trace", "gave", "result", "tables")
 
     def __init__(self, tables: Tables | None) -> None:
         self.tables = deciding_tables() if tables is None else tables
-        self.trace: ImplicitTrace | None = None
+        self._trace: ImplicitTrace | None = None
         self.result: Any = None
         self.gave: str | None = None
-        self.late = True
+        # Entered while it ran: what JAX differentiates or maps in it may lie outside of that.
+        self._late = True
 
     def __enter__(self) -> Scope:
         self._base = _jax.current_trace()
@@ -70,7 +67,7 @@ class Scope:
         _scopes.stack.pop()
         one_leaf_asked.pop()
         _jax.swap_inside(self._inside)
-        if self.trace is not None:
+        if self._trace is not None:
             _jax.set_trace(self._base)
 
     def runs(self) -> bool:
@@ -81,11 +78,15 @@ class Scope:
         """The trace of this function, entered now; None in functions inside of it."""
         if _jax.current_trace() is not self._base or enclosing_trace() is not None:
             return None
-        if self.trace is None:
-            self.trace = ImplicitTrace(self._base, Run(self.tables, RULES))
-        _jax.set_trace(self.trace)
+        if self._trace is None:
+            self._trace = ImplicitTrace(self._base, Run(self.tables, RULES))
+        _jax.set_trace(self._trace)
         _jax.swap_inside(True)
-        return self.trace
+        return self._trace
+
+    def is_around_all(self) -> bool:
+        """Whether the trace here is around all that JAX differentiates or maps in the function."""
+        return not self._late or enclosing_trace() is not self._trace
 
     def enter_early(self, function: object) -> None:
         """Enter the trace of `function` before it runs, where that may be too late in it.
@@ -97,11 +98,11 @@ class Scope:
         """
         closes = closes_over(is_value, function)
         if closes or (closes is None and not runs_at_once(self._base)):
-            self.late = self.enter() is None
+            self._late = self.enter() is None
 
     def leave(self) -> object:
         """The result, without tracers, when the function is over."""
-        trace, self.trace = self.trace, None
+        trace, self._trace = self._trace, None
         result, self.result = self.result, None
         if trace is None:
             return result
@@ -162,11 +163,12 @@ def deciding_tables() -> Tables:
 # --- an implicit array as one array --------------------------------------------------------------
 
 
-def one_array(value: ImplicitValue, asked_by: str = "an inner function") -> Any | None:
+def one_array(value: ImplicitValue, asked_by: str = "an inner function") -> Any:
     """One array for `value`, closed over or made in a function under the transform, to JAX.
 
     That is a tracer. In an inner function that JAX stages and remembers (under jit, in the body of
-    a loop) it is the result of an equation, which is the array where the function is applied.
+    a loop) it is the result of an equation, which is the array where the function is applied; or
+    the dense array, which is said, where the trace of the function outside was not entered in time.
     Outside of functions under the transform there is none.
     """
     trace = _reachable_trace(value)
@@ -183,7 +185,8 @@ def one_array(value: ImplicitValue, asked_by: str = "an inner function") -> Any 
 def _one_result(value: ImplicitValue, asked_by: str) -> jax.Array:
     """One array for `value`, the result of a function that JAX differentiates or maps.
 
-    JAX may have left the trace of that function by then; its leaves tell it.
+    It is the result of an equation, or dense where no transform will see that. JAX may have left
+    the trace of that function by then; its leaves tell it.
     """
     traces: list[Any] = [
         leaf._trace
@@ -199,7 +202,7 @@ def _one_result(value: ImplicitValue, asked_by: str) -> jax.Array:
 def _is_around_all() -> bool:
     """Whether the trace here is around all that JAX differentiates or maps in the function."""
     scope = _running_scope()
-    return scope is None or not scope.late or enclosing_trace() is not scope.trace
+    return scope is None or scope.is_around_all()
 
 
 def _depth(trace: Any) -> int:
@@ -226,10 +229,7 @@ def may_hide(leaves: Sequence[Any]) -> bool:
 
 def to_jax(leaf: Any) -> Any:
     """What JAX's functions are to see of an operand: one array for an implicit one."""
-    if not is_value(leaf):
-        return leaf
-    check_axes(leaf)
-    return one_array(leaf)
+    return one_array(leaf) if is_value(leaf) else leaf
 
 
 _PASS_IT = "pass it to the function under use_implicit_args as an argument"
@@ -258,7 +258,8 @@ def _one_leaf(value: ImplicitValue) -> object | None:
     if flattening.of_result:
         scope.gave = type(value).__name__
         return _one_result(value, asked_by)
-    return one_array(value, asked_by)
+    one: object | None = one_array(value, asked_by)
+    return one
 
 
 def is_inside() -> bool:
@@ -288,7 +289,7 @@ def _reachable_trace(value: ImplicitValue) -> ImplicitTrace | None:
 
 
 def densify_for(value: Any, asked_by: str, remedy: str = "") -> jax.Array:
-    """`value` made dense because Python, numpy or jnp asks for its numbers; said, or forbidden.
+    """`value` made dense because what is no primitive needs its numbers; said, or forbidden.
 
     Raises:
         MaterializationError: the policy forbids it.

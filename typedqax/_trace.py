@@ -27,7 +27,7 @@ from typedqax._materialization import (
     Materialization,
     own_policy,
 )
-from typedqax._primitives import PRIMITIVES, implicit_array_p, of_equation
+from typedqax._primitives import implicit_array_p, materialize_p, of_equation
 from typedqax._run import Held, Run
 from typedqax._value import (
     EXTENT,
@@ -253,8 +253,10 @@ class ImplicitTrace(_jax.Trace):
     def process_primitive(
         self, primitive: Primitive, operands: Sequence[Any], params: Params, /
     ) -> Any:
-        if primitive in PRIMITIVES:
-            return self._process_own(primitive, operands, params)
+        if primitive is implicit_array_p:
+            return self._process_implicit_array(operands, params)
+        if primitive is materialize_p:
+            return self._process_materialize(*operands)
         root = self.run.root
         own = foreign = False
         for operand in operands:
@@ -275,16 +277,20 @@ class ImplicitTrace(_jax.Trace):
         results = self.run.rules.primitive(self, primitive, values, params, arguments)
         return results if primitive.multiple_results else results[0]
 
-    def _process_own(self, primitive: Primitive, operands: Sequence[Any], params: Params) -> Any:
+    def _process_implicit_array(self, operands: Sequence[Any], params: Params) -> Any:
         if self.resumed:
             operands = list(map(self._adopted, operands))
-        if primitive is implicit_array_p:
-            return self.lift(of_equation(params, list(map(self.lower, operands))))
-        (operand,) = operands
-        if not self.owns(operand):
-            return _jax.bind_under(self.parent, primitive, operands, params)
-        with _jax.under(self.parent):
-            return densify(operand._stands_for, self.run.quieted())
+        return self.lift(of_equation(params, list(map(self.lower, operands))))
+
+    def _process_materialize(self, operand: Any) -> Any:
+        if self.resumed:
+            operand = self._adopted(operand)
+        if self.owns(operand):
+            with _jax.under(self.parent):
+                return densify(operand._stands_for, self.run.quieted())
+        if not self.is_inner:  # no other will see what it is
+            return operand
+        return _jax.bind_under(self.parent, materialize_p, [operand], {})
 
     def _has_part_in(self, primitive: Primitive, params: Params) -> bool:
         """Whether a function that dense operands are passed to is a part of what runs here."""

@@ -221,16 +221,16 @@ def apply(
         if scope is not None:
             scope.enter_early(function)
         return function(*args, **kwargs)
-    if outer is None and may_hide(leaves):
+    if outer is None:
+        for leaf in filter(is_value, leaves):
+            check_axes(leaf)
+    if outer is None and may_hide(leaves):  # in what JAX stages, or maps, in a transform
         args, kwargs = jax.tree.unflatten(tree, [to_jax(leaf) for leaf in leaves])
         return function(*args, **kwargs)
     arguments = _arguments(function, args, kwargs, leaves, known, named=scope is not None)
     if outer is not None and same:
         args, kwargs = jax.tree.unflatten(tree, list(map(outer.lift_made, leaves, arguments)))
         return function(*args, **kwargs)
-    for leaf in leaves:
-        if is_value(leaf):
-            check_axes(leaf)
     run = Run(deciding_tables() if tables is None else tables, RULES)
     if scope is not None:
         _jax.swap_inside(True)
@@ -407,7 +407,7 @@ def materialize(tree: jax.Array, /) -> jax.Array: ...
 def materialize(tree: T, /) -> T: ...
 @_jax.transform_boundary
 def materialize(tree: Any, /) -> Any:
-    """`tree` with the dense array in place of each implicit one.
+    """`tree` with the dense array in place of each implicit one, in functions that JAX stages too.
 
     Asked for, it is not reported.
 

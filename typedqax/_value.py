@@ -60,6 +60,7 @@ class ImplicitValue:
     _usual_kinds: ClassVar[Any]
     _field_layouts: ClassVar[Any]
     _seen: ClassVar[Any]
+    _splits: ClassVar[Any]
     _accepted_fields: ClassVar[Any]
     _materialize_result: ClassVar[Any]
 

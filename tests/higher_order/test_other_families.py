@@ -490,3 +490,15 @@ def test_a_high_level_primitive_beside_implicit_arrays_keeps_its_rule() -> None:
 def test_a_high_level_primitive_takes_dense_arrays() -> None:
     assert_agrees(fivefold, low_rank())
     assert_agrees(lambda w: jax.grad(lambda w: jnp.sum(fivefold(w)))(w), low_rank())
+
+
+@pytest.mark.parametrize("transposed", [True, False])
+def test_a_linear_solve_need_not_have_all_its_functions(transposed: bool) -> None:
+    def f(x: Any, w: Any) -> Any:
+        def solve(_: Any, b: Any) -> Any:
+            return b / 2.0
+
+        back = solve if transposed else None
+        return lax.custom_linear_solve(lambda v: 2.0 * v, x, solve, back) @ w
+
+    assert_same(use(f)(X, Plain(dense(low_rank()))), f(X, dense(low_rank())))

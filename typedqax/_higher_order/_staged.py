@@ -8,7 +8,7 @@ from typing import Any, Final
 from typedqax import _jax
 from typedqax._higher_order._rewrite import is_jax_internal
 from typedqax._jax import ClosedJaxpr, Jaxpr, Params, Primitive
-from typedqax._primitives import implicit_array_p
+from typedqax._primitives import implicit_array_p, materialize_p
 from typedqax._run import Held
 from typedqax._trace import ImplicitTracer
 
@@ -35,13 +35,12 @@ def held(primitive: Primitive, params: Params) -> Held:
     for name in HOLDING[primitive.name]:
         param = params[name]
         for function in param if isinstance(param, tuple) else (param,):
-            found = max(found, _held(function))
+            if function is not None:  # a linear solve need not have all
+                found = max(found, _held(function))
     return found
 
 
-def _held_uncached(function: ClosedJaxpr | Jaxpr | None) -> Held:
-    if function is None:
-        return Held.NOTHING
+def _held_uncached(function: ClosedJaxpr | Jaxpr) -> Held:
     if isinstance(function, ClosedJaxpr):
         if any(type(const) is ImplicitTracer for const in function.consts):
             return Held.ARRAY
@@ -52,7 +51,7 @@ def _held_uncached(function: ClosedJaxpr | Jaxpr | None) -> Held:
 
 
 def _held_by(eqn: Any) -> Held:
-    if eqn.primitive is implicit_array_p:
+    if eqn.primitive in (implicit_array_p, materialize_p):
         return Held.ARRAY
     inner = max(map(_held, _functions_in(eqn.params)), default=Held.NOTHING)
     return max(inner, Held.RULE) if _has_rule(eqn.primitive, eqn.params) else inner

@@ -98,11 +98,11 @@ def contract(
     )
 
 
-def over_rank(sharding: Any, axis: int) -> Any:
-    """How a product with the near factor is split, which has the rank as this axis."""
+def over_rank(sharding: Any, ndim: int, axis: int) -> Any:
+    """How a product with the near factor is split, of as many axes, of which one is the rank."""
     if sharding is None:
         return None
-    split: list[Any] = list(sharding.spec)
+    split: list[Any] = [*sharding.spec, *[None] * (ndim - len(sharding.spec))]
     split[axis] = None
     return NamedSharding(sharding.mesh, PartitionSpec(*split))
 
@@ -130,7 +130,7 @@ def times_lora(
     base = contract(x, w.w, (x_axes[0], w_axes[0]), *options, out_sharding)
     a, b = factors(w)
     near, far = (a, b) if w_axes[0] == 0 else (b, a)
-    low = contract(x, near, (x_axes[0], 0), *options, over_rank(out_sharding, -1))
+    low = contract(x, near, (x_axes[0], 0), *options, over_rank(out_sharding, x.ndim, -1))
     low = scaled(low, w.alpha)
     return base + contract(low, far.astype(low.dtype), (low.ndim - 1, 1), *options, out_sharding)
 
@@ -153,7 +153,7 @@ def lora_times(
     base = contract(w.w, x, (w_axes[0], x_axes[0]), *options, out_sharding)
     a, b = factors(w)
     near, far = (a, b) if w_axes[0] == 0 else (b, a)
-    low = contract(near, x, (0, x_axes[0]), *options, over_rank(out_sharding, 0))
+    low = contract(near, x, (0, x_axes[0]), *options, over_rank(out_sharding, x.ndim, 0))
     low = scaled(low, w.alpha)
     return base + contract(far.astype(low.dtype), low, (1, 0), *options, out_sharding)
 
