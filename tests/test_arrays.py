@@ -155,6 +155,10 @@ MATRIX: dict[str, tuple[Callable[[Array], Any], dict[str, str]]] = {
     "x - w": (lambda w: WIDE - w, {"lora": "less_lora"}),
     "rows": (lambda w: w[INDICES], {"lora": "rows", "int8": "rows"}),
     "take": (lambda w: jnp.take(w, INDICES, axis=0), {"lora": "rows", "int8": "rows"}),
+    "a row of each": (
+        lambda w: jax.vmap(lambda i: w[i])(INDICES.ravel()),
+        {"lora": "row_of_each rows", "int8": "row_of_each rows"},
+    ),
     "take out of bounds": (
         lambda w: jnp.take(w, jnp.array([1, 7]), axis=0, fill_value=5.0),
         {"lora": "rows", "int8": "rows"},

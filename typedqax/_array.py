@@ -302,7 +302,8 @@ def is_implicit(value: object, /) -> TypeIs[ImplicitArray]:
     """Whether `value` is an implicit array.
 
     Inside a function that runs under `use_implicit_args`, the tracer that stands for an implicit
-    array counts as one. To a type checker every implicit array is a `jax.Array`, so
+    array counts as one. In an inner function that JAX stages or differentiates it is a tracer of
+    JAX's, of which nobody knows yet: ask before. To a type checker every implicit array is a `jax.Array`, so
     `isinstance(value, jax.Array)`, which is False at run time, does not tell.
 
     Example:

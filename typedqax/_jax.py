@@ -940,7 +940,7 @@ def flattens_for() -> Flattening | None:
     """Who flattens a pytree now, if its leaves are numbers to that function of JAX.
 
     JAX has no hook that says so; its frames do. None for what only passes leaves on, as jit and
-    loops do, and for `jax.tree` itself.
+    loops do. To whoever calls `jax.tree` itself (a norm, an optimizer) they are numbers.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
@@ -950,6 +950,8 @@ def flattens_for() -> Flattening | None:
     if frame is None:
         return None
     own = frame.f_code
+    if not own.co_filename.startswith((_JAX_PACKAGE, _PACKAGE)):
+        return Flattening("tree", of_result=False, axes=None)
     of_result = own.co_name in _RULES_CALLERS or (
         own.co_filename in _CALL_FOR_OTHERS
         # Before JAX 0.10.2, api_util flattens arguments too, for their names.

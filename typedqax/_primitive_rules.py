@@ -36,7 +36,7 @@ def _numbers_of(
     return numbers
 
 
-_OUTSIDE = "pass it to the function that is differentiated as an argument"
+_OUTSIDE = "differentiate outside, as in jax.grad(tq.use_implicit_args(f))"
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:

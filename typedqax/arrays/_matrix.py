@@ -1,4 +1,4 @@
-"""Implicit matrices, and contractions with a stack of them, as contractions with each."""
+"""Implicit matrices, and what `jax.vmap` makes of products with them and of their rows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.lax import DotDimensionNumbers
-from jaxtyping import Float
+from jax.lax import DotDimensionNumbers, GatherDimensionNumbers, GatherScatterMode
+from jaxtyping import Float, Integer
 
 from typedqax import ops
 from typedqax._array import ImplicitArray
@@ -17,6 +17,7 @@ from typedqax._aval import describe, is_array_like
 from typedqax._declined import DECLINE, Declined
 from typedqax._errors import UsageError, shown_argument
 from typedqax._table import HandlerTable
+from typedqax._value import ArrayValue
 
 
 class Matrix(ImplicitArray):
@@ -122,4 +123,45 @@ def turns(permutation: Sequence[int]) -> bool:
     return tuple(permutation) == (*stack, n, m)
 
 
-STACKS = HandlerTable("stacks", ops.dot_general.to(times_stack), ops.dot_general.to(stack_times))
+def row_of_each(
+    w: Float[Matrix, "m n"],
+    indices: Integer[Array, "*batch 2"],
+    /,
+    *,
+    dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: Sequence[int],
+    mode: Any,
+    **params: Any,
+) -> Float[ArrayValue, "*batch 1 n"] | Declined:
+    """`w[i]` for each of many `i`, as `jax.vmap` makes it of one: a lookup of whole rows.
+
+    Of the two indices the second, at which a row begins, is 0 or taken for 0.
+    """
+    batch = indices.ndim - 1
+    mapped = GatherDimensionNumbers(
+        offset_dims=(batch, batch + 1), collapsed_slice_dims=(), start_index_map=(0, 1)
+    )
+    whole = tuple(slice_sizes) == (1, w.shape[1])
+    if dimension_numbers != mapped or not whole or mode == GatherScatterMode.FILL_OR_DROP:
+        return DECLINE
+    lookup = GatherDimensionNumbers(
+        offset_dims=(batch,), collapsed_slice_dims=(0,), start_index_map=(0,)
+    )
+    found = ops.gather.bind(
+        w,
+        indices[..., :1],
+        dimension_numbers=lookup,
+        slice_sizes=slice_sizes,
+        mode=mode,
+        **params,
+    )
+    return jnp.expand_dims(found, -2)
+
+
+MAPPED = HandlerTable(
+    "mapped",
+    ops.dot_general.to(times_stack),
+    ops.dot_general.to(stack_times),
+    ops.gather.to(row_of_each),
+)
+"""What `jax.vmap` makes of products and lookups."""

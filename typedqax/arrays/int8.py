@@ -15,7 +15,7 @@ from typedqax._declined import DECLINE, Declined
 from typedqax._errors import UsageError, shown_argument
 from typedqax._table import HandlerTable
 from typedqax._value import ArrayValue
-from typedqax.arrays._matrix import STACKS, Matrix, refuse_no_matrix, turned, turns
+from typedqax.arrays._matrix import MAPPED, Matrix, refuse_no_matrix, turned, turns
 
 
 class Int8Matrix(Matrix):
@@ -219,7 +219,7 @@ def rows(
 
 INT8 = HandlerTable(
     "int8",
-    STACKS,
+    MAPPED,
     ops.dot_general.to(times_int8),
     ops.dot_general.to(int8_times),
     ops.transpose.to(transpose),

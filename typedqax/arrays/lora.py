@@ -19,7 +19,7 @@ from typedqax._declined import DECLINE, Declined
 from typedqax._errors import UsageError, shown_argument
 from typedqax._table import HandlerTable
 from typedqax._value import ArrayValue
-from typedqax.arrays._matrix import STACKS, Matrix, refuse_no_matrix, turned, turns
+from typedqax.arrays._matrix import MAPPED, Matrix, refuse_no_matrix, turned, turns
 
 
 class LoraMatrix(Matrix):
@@ -311,7 +311,7 @@ def total(
 
 LORA = HandlerTable(
     "lora",
-    STACKS,
+    MAPPED,
     ops.dot_general.to(times_lora),
     ops.dot_general.to(lora_times),
     ops.transpose.to(transpose),
