@@ -303,8 +303,8 @@ def is_implicit(value: object, /) -> TypeIs[ImplicitArray]:
 
     Inside a function that runs under `use_implicit_args`, the tracer that stands for an implicit
     array counts as one. In an inner function that JAX stages or differentiates it is a tracer of
-    JAX's, of which nobody knows yet: ask before. To a type checker every implicit array is a `jax.Array`, so
-    `isinstance(value, jax.Array)`, which is False at run time, does not tell.
+    JAX's, of which nobody knows yet: ask before. To a type checker every implicit array is a
+    `jax.Array`, so `isinstance(value, jax.Array)`, which is False at run time, does not tell.
 
     Example:
         >>> import jax.numpy as jnp, typedqax as tq
