@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -687,19 +688,50 @@ def test_a_materialize_method_differentiates_its_fields_as_they_are() -> None:
     assert set(kinds) == {LowRank}
 
 
-def test_trees_of_axes_and_masks_in_its_class_are_no_arrays() -> None:
+def test_trees_of_axes_in_its_class_are_no_arrays() -> None:
     base, adapters = low_rank(), jnp.stack([low_rank(seed=seed).a for seed in range(3)])
     stack = LowRank(adapters, base.b, base.scale)
     axes: Any = jax.tree.unflatten(jax.tree.structure(base), [0, None])
 
     def f(x: Any) -> Any:
-        mask = jax.tree.map(lambda leaf: leaf.ndim > 1, base)
-        assert mask.a is True
         return jax.vmap(lambda w: x @ w, in_axes=(axes,))(stack)
 
     with tq.materialization("error"):
         got = use(f, PRODUCT)(X)
     assert_same(got, jnp.stack([X @ dense(LowRank(a, base.b, base.scale)) for a in adapters]))
+
+
+PARAMS = {"w": low_rank(), "z": Zeros(shape=(3,), dtype=jnp.float32), "b": jnp.ones(3)}
+
+
+def squares(tree: Any) -> Any:
+    return sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(tree))
+
+
+WALKS: dict[str, Callable[[Any, Any], Any]] = {
+    "norm": lambda x, p: squares(p),
+    "norm in jit": lambda x, p: jax.jit(lambda x: x * squares(p))(x),
+    "norm in vmap": lambda x, p: jax.vmap(lambda x: x * squares(p))(x),
+    "norm in grad": lambda x, p: jax.grad(lambda x: jnp.sum(x) * squares(p))(x),
+    "average": lambda x, p: jax.tree.map(lambda leaf: 0.9 * leaf, p),
+    "of two": lambda x, p: jax.tree.map(lambda a, b: a + b, p, p),
+    "zeros": lambda x, p: jax.tree.map(jnp.zeros_like, p),
+    "reduce": lambda x, p: jax.tree.reduce(lambda a, b: a + jnp.sum(b), p, jnp.float32(0)),
+    "shapes": lambda x, p: jax.tree.map(lambda leaf: jnp.ones(leaf.shape), p),
+    "ravel": lambda x, p: jax.flatten_util.ravel_pytree(p)[0],
+    "of its own": lambda x, p: squares(jax.tree.map(lambda leaf: leaf * 2, p)),
+}
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_to_what_walks_a_tree_it_is_one_array(name: str) -> None:
+    f = WALKS[name]
+    want = f(X, tq.materialize(PARAMS))
+    for way in (lambda f: f, jax.jit):
+        for argument in (X, Plain(X)):
+            with tq.materialization("allow"):
+                got = tq.materialize(way(use(lambda x: f(x, PARAMS), HANDLERS))(argument))
+            assert_same(got, want)
 
 
 MISMATCHED: dict[str, Callable[[Any, Any], Any]] = {
@@ -721,9 +753,9 @@ def test_where_pytrees_have_to_agree_the_error_says_what_to_do(name: str) -> Non
     assert note == (
         "A LowRank that was closed over, or made in the function, is one array to derivatives, "
         "vmap and collectives, and a pytree of its fields to JAX's other functions (scan, cond, "
-        "jax.tree, ...). Pass it to the function under use_implicit_args as an argument, or write "
-        "`x = jnp.asarray(x)` with it first: then it is one array to all of them, and stays "
-        "implicit."
+        "jit, ...); a tree that has it does not agree with one that has a dense array there. Pass "
+        "it to the function under use_implicit_args as an argument, or write `x = jnp.asarray(x)` "
+        "with it first: then it is one array to all of them, and stays implicit."
     )
 
 

@@ -908,6 +908,8 @@ _TAKE_ARRAYS: Mapping[str, frozenset[str] | None] = {
         "custom_derivatives.py": "custom_jvp custom_vjp linear_call " + " ".join(_RULES_CALLERS),
         "custom_batching.py": "custom_vmap",
         "lax/parallel.py": None,
+        "flatten_util.py": None,
+        "scipy/sparse/linalg.py": None,
     }.items()
 }
 """The functions of JAX to which the leaves of arguments and results are numbers they work on."""

@@ -277,7 +277,8 @@ def _explain_pytree(error: TypeError | ValueError, gave: str | None) -> None:
             note = (
                 f"A {cls.__name__} that was closed over, or made in the function, is one array to "
                 f"derivatives, vmap and collectives, and a pytree of its fields to JAX's other "
-                f"functions (scan, cond, jax.tree, ...). Pass it to the function under "
+                f"functions (scan, cond, jit, ...); a tree that has it does not agree with one that "
+                f"has a dense array there. Pass it to the function under "
                 f"use_implicit_args as an argument, or write `x = jnp.asarray(x)` with it first: "
                 f"then it is one array to all of them, and stays implicit."
             )

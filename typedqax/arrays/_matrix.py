@@ -151,7 +151,7 @@ def row_of_each(
         w,
         indices[..., :1],
         dimension_numbers=lookup,
-        slice_sizes=slice_sizes,
+        slice_sizes=tuple(slice_sizes),
         mode=mode,
         **params,
     )
