@@ -688,12 +688,14 @@ def test_a_materialize_method_differentiates_its_fields_as_they_are() -> None:
     assert set(kinds) == {LowRank}
 
 
-def test_trees_of_axes_in_its_class_are_no_arrays() -> None:
+def test_trees_of_axes_and_masks_in_its_class_are_no_arrays() -> None:
     base, adapters = low_rank(), jnp.stack([low_rank(seed=seed).a for seed in range(3)])
     stack = LowRank(adapters, base.b, base.scale)
     axes: Any = jax.tree.unflatten(jax.tree.structure(base), [0, None])
 
     def f(x: Any) -> Any:
+        mask = jax.tree.map(lambda leaf: leaf.ndim > 1, base)
+        assert mask.a is True
         return jax.vmap(lambda w: x @ w, in_axes=(axes,))(stack)
 
     with tq.materialization("error"):
@@ -708,6 +710,24 @@ def squares(tree: Any) -> Any:
     return sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(tree))
 
 
+def apart(tree: Any, wanted: Callable[[Any], bool]) -> tuple[Any, Any]:
+    """What is wanted of a tree, and the rest, as equinox partitions a model."""
+    mask = jax.tree.map(wanted, tree)
+    return (
+        jax.tree.map(lambda is_wanted, leaf: leaf if is_wanted else None, mask, tree),
+        jax.tree.map(lambda is_wanted, leaf: None if is_wanted else leaf, mask, tree),
+    )
+
+
+def together(*trees: Any) -> Any:
+    def first(*leaves: Any) -> Any:
+        return next((leaf for leaf in leaves if leaf is not None), None)
+
+    return jax.tree.map(first, *trees, is_leaf=lambda leaf: leaf is None)
+
+
+OUTSIDE = apart(PARAMS, lambda leaf: leaf.ndim > 1)
+
 WALKS: dict[str, Callable[[Any, Any], Any]] = {
     "norm": lambda x, p: squares(p),
     "norm in jit": lambda x, p: jax.jit(lambda x: x * squares(p))(x),
@@ -719,6 +739,9 @@ WALKS: dict[str, Callable[[Any, Any], Any]] = {
     "reduce": lambda x, p: jax.tree.reduce(lambda a, b: a + jnp.sum(b), p, jnp.float32(0)),
     "shapes": lambda x, p: jax.tree.map(lambda leaf: jnp.ones(leaf.shape), p),
     "ravel": lambda x, p: jax.flatten_util.ravel_pytree(p)[0],
+    "apart and together": lambda x, p: squares(together(*apart(p, lambda leaf: leaf.ndim > 1))),
+    "a part": lambda x, p: squares(apart(p, lambda leaf: leaf.ndim > 1)[0]),
+    "with paths": lambda x, p: jax.tree_util.tree_map_with_path(lambda _, leaf: 2.0 * leaf, p),
     "of its own": lambda x, p: squares(jax.tree.map(lambda leaf: leaf * 2, p)),
 }
 
@@ -732,6 +755,12 @@ def test_to_what_walks_a_tree_it_is_one_array(name: str) -> None:
             with tq.materialization("allow"):
                 got = tq.materialize(way(use(lambda x: f(x, PARAMS), HANDLERS))(argument))
             assert_same(got, want)
+
+
+def test_what_was_taken_apart_outside_is_put_together_inside() -> None:
+    with tq.materialization("allow"):
+        got = use(lambda x: squares(together(*OUTSIDE)), HANDLERS)(X)
+    assert_same(got, squares(tq.materialize(PARAMS)))
 
 
 MISMATCHED: dict[str, Callable[[Any, Any], Any]] = {

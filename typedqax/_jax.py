@@ -931,11 +931,13 @@ class Flattening(NamedTuple):
         function: the function of JAX that the user called.
         of_result: whether it is the result of the user's function, and not an argument.
         axes: those that vmap was told to map, for arguments or for results.
+        trees: those that `jax.tree.map` was given, if that is it.
     """
 
     function: str
     of_result: bool
     axes: Any
+    trees: tuple[Any, ...] = ()
 
 
 def flattens_for() -> Flattening | None:
@@ -947,13 +949,16 @@ def flattens_for() -> Flattening | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
+    trees: tuple[Any, ...] = ()
     while frame is not None and frame.f_code.co_filename in _TREES:
+        if "rest" in frame.f_code.co_varnames:
+            trees = (frame.f_locals.get("tree"), *frame.f_locals.get("rest", ()))
         frame = frame.f_back
     if frame is None:
         return None
     own = frame.f_code
     if not own.co_filename.startswith((_JAX_PACKAGE, _PACKAGE)):
-        return Flattening("tree", of_result=False, axes=None)
+        return Flattening("tree", False, None, trees)
     of_result = own.co_name in _RULES_CALLERS or (
         own.co_filename in _CALL_FOR_OTHERS
         # Before JAX 0.10.2, api_util flattens arguments too, for their names.

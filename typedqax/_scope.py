@@ -28,7 +28,15 @@ from typedqax._trace import (
     lower,
     runs_at_once,
 )
-from typedqax._value import EXTENT, ImplicitValue, child_values, is_value, one_leaf_asked
+from typedqax._value import (
+    EXTENT,
+    Flattened,
+    ImplicitValue,
+    One,
+    child_values,
+    is_value,
+    one_leaf_asked,
+)
 
 
 class Scope:
@@ -235,11 +243,12 @@ def to_jax(leaf: Any) -> Any:
 _PASS_IT = "pass it to the function under use_implicit_args as an argument"
 
 
-def _one_leaf(value: ImplicitValue) -> object | None:
-    """The one leaf that JAX is to see of `value`; None where it is to see the fields.
+def _one_leaf(value: ImplicitValue) -> Flattened | None:
+    """`value` as the one leaf that JAX is to see of it; None where it is to see the fields.
 
-    To a derivative, to vmap and to collectives, an array is its numbers: by its fields they
-    would answer another question. vmap takes and makes stacks by the leaves, along axis 0.
+    To a derivative, to vmap, to collectives and to whoever walks a tree, an array is its numbers:
+    by its fields they would answer another question. vmap takes and makes stacks by the leaves,
+    along axis 0. Trees of which one has a part of an array's fields are put together by fields.
     """
     scope = _running_scope()
     if scope is None:
@@ -257,9 +266,18 @@ def _one_leaf(value: ImplicitValue) -> object | None:
     asked_by = f"jax.{flattening.function}"
     if flattening.of_result:
         scope.gave = type(value).__name__
-        return _one_result(value, asked_by)
-    one: object | None = one_array(value, asked_by)
-    return one
+        return (_one_result(value, asked_by),), One()
+    if flattening.function == "tree":
+        if any(is_value(each) and not _is_complete(each) for each in _leaves(flattening.trees)):
+            return None
+        one = one_array(value)
+        return None if one is None else ((one,), One(jax.tree.structure(value)))
+    one = one_array(value, asked_by)
+    return None if one is None else ((one,), One())
+
+
+def _leaves(trees: tuple[Any, ...]) -> list[Any]:
+    return jax.tree.leaves(trees, is_leaf=is_value)
 
 
 def is_inside() -> bool:

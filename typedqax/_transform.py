@@ -277,10 +277,10 @@ def _explain_pytree(error: TypeError | ValueError, gave: str | None) -> None:
             note = (
                 f"A {cls.__name__} that was closed over, or made in the function, is one array to "
                 f"derivatives, vmap and collectives, and a pytree of its fields to JAX's other "
-                f"functions (scan, cond, jit, ...); a tree that has it does not agree with one that "
-                f"has a dense array there. Pass it to the function under "
-                f"use_implicit_args as an argument, or write `x = jnp.asarray(x)` with it first: "
-                f"then it is one array to all of them, and stays implicit."
+                f"functions (scan, cond, jit, ...); a tree that has it does not agree with one "
+                f"that has a dense array there. Pass it to the function under use_implicit_args as "
+                f"an argument, or write `x = jnp.asarray(x)` with it first: then it is one array "
+                f"to all of them, and stays implicit."
             )
             if note not in getattr(error, "__notes__", ()):  # a transform outside came this way
                 error.add_note(note)

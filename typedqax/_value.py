@@ -132,13 +132,12 @@ def _register_pytree(cls: type[ImplicitValue], fields: FieldNames) -> None:
         value: ImplicitValue,
     ) -> tuple[Iterable[tuple[Any, Any]], Hashable]:
         leaves, auxiliary = flatten(value)
-        names = [_ONE_KEY] if auxiliary is ONE else keys
+        names = [_ONE_KEY] if type(auxiliary) is One else keys
         return tuple(zip(names, leaves, strict=True)), auxiliary
 
     def unflatten(auxiliary: Any, leaves: Iterable[Any]) -> Any:
-        if auxiliary is ONE:
-            (one,) = leaves
-            return one
+        if type(auxiliary) is One:
+            return auxiliary.put_together(*leaves)
         value: ImplicitValue = object.__new__(cls)
         set_state(value, dict(zip(names, (*leaves, *auxiliary), strict=True)))
         return value
@@ -171,7 +170,7 @@ def _flattener(
     written = f"""
 def flatten(value):
     if one_leaf_asked and (one := one_leaf(value)) is not None:
-        return (one,), ONE
+        return one
     try:
         return ({listed(leaf_names)}), ({listed(auxiliary_names)})
     except AttributeError:
@@ -180,7 +179,6 @@ def flatten(value):
     names: dict[str, Any] = {
         "one_leaf_asked": one_leaf_asked,
         "one_leaf": _one_leaf,
-        "ONE": ONE,
         "while_made": while_made,
     }
     exec(compile(written, __file__, "exec"), names)  # a frame of it is one of this module
@@ -191,20 +189,52 @@ def flatten(value):
 # --- as one array, in functions under the transform ----------------------------------------------
 
 
-one_leaf_asked: list[Callable[[ImplicitValue], object | None]] = []
-"""What gives the one array that is to be the leaf of a value in this thread; None for its fields.
+one_leaf_asked: list[Callable[[ImplicitValue], Flattened | None]] = []
+"""What flattens a value into the one array that it stands for, in this thread; None for its fields.
 
 It is here as often as functions under the transform run now, in any thread: while none does,
 nothing is asked.
 """
 
-ONE = "one array"
-"""The auxiliary data of an implicit array that was flattened into the one array it stands for."""
+
+class One:
+    """The auxiliary data of an implicit array that was flattened into the one array it stands for.
+
+    All are equal: they say nothing of the array.
+
+    Attributes:
+        fields: its structure as a pytree of fields, if it was flattened for whoever walks a tree.
+    """
+
+    __slots__ = ("fields",)
+
+    def __init__(self, fields: Any = None) -> None:
+        self.fields = fields
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is One
+
+    def __hash__(self) -> int:
+        return hash(One)
+
+    def __repr__(self) -> str:
+        return "one array"
+
+    def put_together(self, one: Any) -> Any:
+        """What stands for the array with `one` in its place: that itself.
+
+        None and truth values are a mask, as packages make them that take trees apart and put them
+        together again (equinox): of each field, for they do so with fields.
+        """
+        if self.fields is None or not (one is None or isinstance(one, (bool, np.bool_))):
+            return one
+        return jax.tree.unflatten(self.fields, [one] * self.fields.num_leaves)
+
 
 _ONE_KEY = FlattenedIndexKey(0)
 
 
-def _one_leaf(value: ImplicitValue) -> object | None:
+def _one_leaf(value: ImplicitValue) -> Flattened | None:
     for one_leaf in one_leaf_asked[-1:]:  # another thread's function may have ended meanwhile
         return one_leaf(value)
     return None
