@@ -740,6 +740,23 @@ WALKS: dict[str, Callable[[Any, Any], Any]] = {
     "shapes": lambda x, p: jax.tree.map(lambda leaf: jnp.ones(leaf.shape), p),
     "ravel": lambda x, p: jax.flatten_util.ravel_pytree(p)[0],
     "apart and together": lambda x, p: squares(together(*apart(p, lambda leaf: leaf.ndim > 1))),
+    "together, the other way round": lambda x, p: squares(
+        together(*apart(p, lambda leaf: leaf.ndim > 1)[::-1])
+    ),
+    "by a mask": lambda x, p: jax.tree.map(
+        lambda is_wanted, leaf: leaf * leaf if is_wanted else leaf,
+        jax.tree.map(lambda leaf: leaf.ndim > 1, p),
+        p,
+    ),
+    "beside a mask": lambda x, p: jax.tree.map(
+        lambda leaf, is_wanted: jnp.where(is_wanted, leaf * leaf, leaf),
+        p,
+        jax.tree.map(lambda leaf: leaf.ndim > 1, p),
+    ),
+    "how many": lambda x, p: jnp.ones(
+        sum(jax.tree.leaves(jax.tree.map(lambda leaf: leaf.ndim > 1, p)))
+    ),
+    "sizes": lambda x, p: jnp.ones(sum(jax.tree.leaves(jax.tree.map(lambda leaf: leaf.size, p)))),
     "a part": lambda x, p: squares(apart(p, lambda leaf: leaf.ndim > 1)[0]),
     "with paths": lambda x, p: jax.tree_util.tree_map_with_path(lambda _, leaf: 2.0 * leaf, p),
     "of its own": lambda x, p: squares(jax.tree.map(lambda leaf: leaf * 2, p)),
@@ -757,10 +774,19 @@ def test_to_what_walks_a_tree_it_is_one_array(name: str) -> None:
             assert_same(got, want)
 
 
-def test_what_was_taken_apart_outside_is_put_together_inside() -> None:
+@pytest.mark.parametrize("backward", [False, True])
+def test_what_was_taken_apart_outside_is_put_together_inside(backward: bool) -> None:
+    parts = OUTSIDE[::-1] if backward else OUTSIDE
     with tq.materialization("allow"):
-        got = use(lambda x: squares(together(*OUTSIDE)), HANDLERS)(X)
+        got = use(lambda x: squares(together(*parts)), HANDLERS)(X)
     assert_same(got, squares(tq.materialize(PARAMS)))
+
+
+def test_fields_that_were_taken_apart_are_put_together_by_fields() -> None:
+    w = low_rank()
+    first, rest = LowRank(w.a, None, w.scale), LowRank(None, w.b, w.scale)  # type: ignore[arg-type]  # as equinox leaves them
+    got = use(lambda x: x @ together(first, rest), PRODUCT)(X)
+    assert_same(got, X @ dense(w))
 
 
 MISMATCHED: dict[str, Callable[[Any, Any], Any]] = {

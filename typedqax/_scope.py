@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import jax
+import numpy as np
 
 from typedqax import _jax
 from typedqax._aval import is_array_like, look
@@ -248,13 +249,17 @@ def _one_leaf(value: ImplicitValue) -> Flattened | None:
 
     To a derivative, to vmap, to collectives and to whoever walks a tree, an array is its numbers:
     by its fields they would answer another question. vmap takes and makes stacks by the leaves,
-    along axis 0. Trees of which one has a part of an array's fields are put together by fields.
+    along axis 0.
     """
     scope = _running_scope()
     if scope is None:
         return None
     flattening = _jax.flattens_for()
-    if flattening is None or not _is_complete(value):
+    if flattening is None:
+        return None
+    if flattening.function == "tree":
+        return _for_trees(value, flattening.trees)
+    if not _is_complete(value):
         return None
     if flattening.function == "vmap":
         axes = jax.tree.leaves(flattening.axes, is_leaf=is_value)
@@ -267,17 +272,25 @@ def _one_leaf(value: ImplicitValue) -> Flattened | None:
     if flattening.of_result:
         scope.gave = type(value).__name__
         return (_one_result(value, asked_by),), One()
-    if flattening.function == "tree":
-        if any(is_value(each) and not _is_complete(each) for each in _leaves(flattening.trees)):
-            return None
-        one = one_array(value)
-        return None if one is None else ((one,), One(jax.tree.structure(value)))
     one = one_array(value, asked_by)
     return None if one is None else ((one,), One())
 
 
-def _leaves(trees: tuple[Any, ...]) -> list[Any]:
-    return jax.tree.leaves(trees, is_leaf=is_value)
+def _for_trees(value: ImplicitValue, trees: tuple[Any, ...]) -> Flattened | None:
+    """`value` as the one leaf that whoever walks these trees is to see; None for its fields.
+
+    They are for trees of which one has a part of an array's fields, or says something of each. A
+    mask that says the same of all of them says it of the array.
+    """
+    others = jax.tree.leaves(trees, is_leaf=is_value)
+    for each in (value, *filter(is_value, others)):
+        if not _is_complete(each) and not _is_mask(each):
+            return None
+    if _is_mask(value):
+        said = next(_field_leaves(value))
+        return (said,), One(None if said is None else jax.tree.structure(value))
+    one = one_array(value)
+    return None if one is None else ((one,), One(jax.tree.structure(value)))
 
 
 def is_inside() -> bool:
@@ -361,6 +374,14 @@ def _is_complete(value: ImplicitValue) -> bool:
     leaves = list(_field_leaves(value))
     known = any(_is_array(leaf) or isinstance(leaf, (float, complex)) for leaf in leaves)
     return all(_is_array(leaf) or (known and _is_number(leaf)) for leaf in leaves)
+
+
+def _is_mask(value: ImplicitValue) -> bool:
+    """Whether the same truth value, or None, stands in place of all fields."""
+    first, *others = _field_leaves(value)
+    return (first is None or isinstance(first, (bool, np.bool_))) and all(
+        type(each) is type(first) and each == first for each in others
+    )
 
 
 def _is_number(leaf: Any) -> bool:

@@ -223,10 +223,10 @@ class One:
     def put_together(self, one: Any) -> Any:
         """What stands for the array with `one` in its place: that itself.
 
-        None and truth values are a mask, as packages make them that take trees apart and put them
-        together again (equinox): of each field, for they do so with fields.
+        A truth value is put in place of each field: such a mask, as packages make them that take
+        trees apart and put them together again (equinox), is looked at beside the array.
         """
-        if self.fields is None or not (one is None or isinstance(one, (bool, np.bool_))):
+        if self.fields is None or not isinstance(one, (bool, np.bool_)):
             return one
         return jax.tree.unflatten(self.fields, [one] * self.fields.num_leaves)
 
