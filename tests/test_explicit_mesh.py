@@ -13,7 +13,18 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import typedqax as tq
 from tests.implicit_kinds import Plain
-from typedqax.arrays import EYE, INT8, LORA, ZEROS, Eye, Int8Matrix, LoraMatrix, Zeros
+from typedqax.arrays import (
+    EYE,
+    INT8,
+    LORA,
+    MASKED,
+    ZEROS,
+    Eye,
+    Int8Matrix,
+    LoraMatrix,
+    MaskedArray,
+    Zeros,
+)
 
 pytestmark = pytest.mark.without_leak_checks  # JAX reshards with functions that it remembers
 
@@ -145,6 +156,31 @@ def test_a_class_that_asks_for_its_own_shape_is_split_too() -> None:
     w = OfItsOwnShape(placed(ramp(4, 4), None, "t"))
     got = tq.use_implicit_args(jax.jit(lambda w: w * 2))(w)
     assert jax.typeof(got).sharding.spec == P(None, "t")
+
+
+@pytest.mark.parametrize("name", ["product", "out_sharding, both", "out_sharding, none"])
+def test_a_mask_is_split_as_its_values(name: str) -> None:
+    value = placed(ramp(4, 4), None, "t")
+    w, x = MaskedArray(value, value > 0), placed(ramp(8, 4), "d", None)
+    f = PROGRAMS[name]
+    want = f(value, x)
+    for way in (f, jax.jit(f)):
+        got = tq.use_implicit_args(way, handlers=MASKED)(w, x)
+        split = jax.typeof(want).sharding.spec
+        assert [jax.typeof(each).sharding.spec for each in (got.value, got.mask)] == [split] * 2
+
+
+def test_one_that_is_closed_over_is_resharded_as_one_array() -> None:
+    make, table = KINDS["lora"]
+    w, x = make(), placed(ramp(8, 4), "d", None)
+
+    def f(x: Any, w: Any) -> Any:
+        return x @ jax.sharding.reshard(w, P(None, None))
+
+    got = tq.use_implicit_args(lambda x: f(x, w), handlers=table)(x)
+    want = f(x, tq.materialize(w))
+    assert jnp.allclose(got, want, rtol=1e-5, atol=1e-5)
+    assert jax.typeof(got).sharding.spec == jax.typeof(want).sharding.spec
 
 
 def test_lora_multiplies_by_its_factors_wherever_it_is_split() -> None:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import Array, lax
+from jax.example_libraries import optimizers
 from jaxtyping import Float
 
 import typedqax as tq
@@ -738,6 +739,8 @@ WALKS: dict[str, Callable[[Any, Any], Any]] = {
     "zeros": lambda x, p: jax.tree.map(jnp.zeros_like, p),
     "reduce": lambda x, p: jax.tree.reduce(lambda a, b: a + jnp.sum(b), p, jnp.float32(0)),
     "shapes": lambda x, p: jax.tree.map(lambda leaf: jnp.ones(leaf.shape), p),
+    "associative_scan": lambda x, p: lax.associative_scan(lambda a, b: a * b, p["w"]),
+    "a norm of JAX's": lambda x, p: optimizers.l2_norm(p),
     "ravel": lambda x, p: jax.flatten_util.ravel_pytree(p)[0],
     "apart and together": lambda x, p: squares(together(*apart(p, lambda leaf: leaf.ndim > 1))),
     "together, the other way round": lambda x, p: squares(

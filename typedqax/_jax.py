@@ -893,6 +893,9 @@ def _is_passed(filename: str) -> bool:
     return foreign or Path(filename).parent == _STDLIB
 
 
+_EXAMPLES = str(Path(_JAX_PACKAGE, "example_libraries")) + os.sep
+"""Programs that come with JAX, and call it as others do."""
+
 _TREES = tuple([str(Path(_JAX_PACKAGE, "_src", name)) for name in ("tree_util.py", "tree.py")])
 
 _RULES_CALLERS = frozenset({"_flatten_jvp", "_flatten_fwd", "_flatten_bwd"})
@@ -908,6 +911,8 @@ _TAKE_ARRAYS: Mapping[str, frozenset[str] | None] = {
         "custom_derivatives.py": "custom_jvp custom_vjp linear_call " + " ".join(_RULES_CALLERS),
         "custom_batching.py": "custom_vmap",
         "lax/parallel.py": None,
+        "pjit.py": "reshard with_sharding_constraint",
+        "lax/control_flow/loops.py": "associative_scan",
         "flatten_util.py": None,
         "scipy/sparse/linalg.py": None,
     }.items()
@@ -957,7 +962,9 @@ def flattens_for() -> Flattening | None:
     if frame is None:
         return None
     own = frame.f_code
-    if not own.co_filename.startswith((_JAX_PACKAGE, _PACKAGE)):
+    if own.co_filename.startswith(_EXAMPLES) or not own.co_filename.startswith(
+        (_JAX_PACKAGE, _PACKAGE)
+    ):
         return Flattening("tree", False, None, trees)
     of_result = own.co_name in _RULES_CALLERS or (
         own.co_filename in _CALL_FOR_OTHERS

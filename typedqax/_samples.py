@@ -383,6 +383,21 @@ def _gather(x: Any, _: Sequence[Any]) -> Iterator[_Call]:
                 "fill_value": np.nan if jnp.issubdtype(x.dtype, jnp.inexact) else 0,
             },
         )
+    if x.ndim == 2:  # as vmap makes it of `w[i]`: where each column begins is an index too
+        of_rows = lax.GatherDimensionNumbers(
+            offset_dims=(1, 2), collapsed_slice_dims=(), start_index_map=(0, 1)
+        )
+        yield (
+            (x, jnp.asarray([[last, 0], [0, 0], [last + 1, 0]], jnp.int32)),
+            {
+                "dimension_numbers": of_rows,
+                "slice_sizes": (1, x.shape[1]),
+                "indices_are_sorted": False,
+                "unique_indices": False,
+                "mode": modes.CLIP,
+                "fill_value": None,
+            },
+        )
 
 
 def _concatenate(x: Any, others: Sequence[Any]) -> Iterator[_Call]:

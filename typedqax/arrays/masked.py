@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.lax import DotDimensionNumbers
 from jax.typing import ArrayLike
 from jaxtyping import Bool, Integer, Shaped
 
-from typedqax import ops
+from typedqax import _jax, ops
 from typedqax._array import ImplicitArray
 from typedqax._table import HandlerTable
-from typedqax._value import ArrayValue
+from typedqax._value import ArrayValue, is_value
 
 
 class MaskedArray(ImplicitArray, materialization="error"):
@@ -127,7 +128,13 @@ def contract(
     def missing(present: ArrayValue, other: ArrayValue, *, flip: bool) -> Array:
         operands = jnp.logical_not(present).astype(jnp.float32), jnp.ones(other.shape, jnp.float32)
         ordered = operands[::-1] if flip else operands
-        return ops.dot_general.bind(*ordered, dimension_numbers=dimension_numbers) > 0
+        sharding = params.get("out_sharding")
+        return (
+            ops.dot_general.bind(
+                *ordered, dimension_numbers=dimension_numbers, out_sharding=sharding
+            )
+            > 0
+        )
 
     value = ops.dot_general.bind(
         value_of(x), value_of(y), dimension_numbers=dimension_numbers, **params
@@ -137,6 +144,8 @@ def contract(
         mask &= ~missing(m, y, flip=False)
     if (m := mask_of(y)) is not None:
         mask &= ~missing(m, x, flip=True)
+    if _jax.splits_in_types() and not is_value(value):
+        mask = _jax.resplit(mask, _jax.split_of(jax.typeof(value)))
     return MaskedArray(value=value, mask=mask)
 
 
