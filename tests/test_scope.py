@@ -740,6 +740,12 @@ WALKS: dict[str, Callable[[Any, Any], Any]] = {
     "reduce": lambda x, p: jax.tree.reduce(lambda a, b: a + jnp.sum(b), p, jnp.float32(0)),
     "shapes": lambda x, p: jax.tree.map(lambda leaf: jnp.ones(leaf.shape), p),
     "associative_scan": lambda x, p: lax.associative_scan(lambda a, b: a * b, p["w"]),
+    "in what JAX calls": lambda x, p: jax.jit(
+        functools.partial(jax.tree.map, lambda leaf: leaf * leaf, p)
+    )(),
+    "leaves in what JAX calls": lambda x, p: jax.checkpoint(
+        functools.partial(jax.tree.leaves, p)
+    )(),
     "a norm of JAX's": lambda x, p: optimizers.l2_norm(p),
     "ravel": lambda x, p: jax.flatten_util.ravel_pytree(p)[0],
     "apart and together": lambda x, p: squares(together(*apart(p, lambda leaf: leaf.ndim > 1))),

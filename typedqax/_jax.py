@@ -896,7 +896,8 @@ def _is_passed(filename: str) -> bool:
 _EXAMPLES = str(Path(_JAX_PACKAGE, "example_libraries")) + os.sep
 """Programs that come with JAX, and call it as others do."""
 
-_TREES = tuple([str(Path(_JAX_PACKAGE, "_src", name)) for name in ("tree_util.py", "tree.py")])
+_PUBLIC_TREES = str(Path(_JAX_PACKAGE, "_src", "tree.py"))
+_TREES = (str(Path(_JAX_PACKAGE, "_src", "tree_util.py")), _PUBLIC_TREES)
 
 _RULES_CALLERS = frozenset({"_flatten_jvp", "_flatten_fwd", "_flatten_bwd"})
 """What calls a derivative rule of the user's, and flattens its result."""
@@ -955,15 +956,19 @@ def flattens_for() -> Flattening | None:
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     trees: tuple[Any, ...] = ()
+    public = False
     while frame is not None and frame.f_code.co_filename in _TREES:
+        public = frame.f_code.co_filename == _PUBLIC_TREES
         if "rest" in frame.f_code.co_varnames:
             trees = (frame.f_locals.get("tree"), *frame.f_locals.get("rest", ()))
         frame = frame.f_back
     if frame is None:
         return None
     own = frame.f_code
-    if own.co_filename.startswith(_EXAMPLES) or not own.co_filename.startswith(
-        (_JAX_PACKAGE, _PACKAGE)
+    if (
+        own.co_filename.startswith(_EXAMPLES)
+        or not own.co_filename.startswith((_JAX_PACKAGE, _PACKAGE))
+        or (public and own.co_filename in _CALL_FOR_OTHERS)  # `jax.jit(jax.tree.map)`
     ):
         return Flattening("tree", False, None, trees)
     of_result = own.co_name in _RULES_CALLERS or (
