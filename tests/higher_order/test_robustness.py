@@ -286,7 +286,7 @@ def test_a_pytree_where_jax_wants_an_array_is_explained(name: str) -> None:
     with pytest.raises(TypeError, match="pytree structure") as caught:
         use(lambda w: AS_PYTREES[name](CLOSED_OVER))(low_rank())
     note = "".join(caught.value.__notes__)
-    assert "and a pytree of its fields to JAX's other functions (scan, cond, jax.tree, ...)" in note
+    assert "and a pytree of its fields to JAX's other functions (scan, cond, jit, ...)" in note
     assert "x = jnp.asarray(x)" in note
 
 
