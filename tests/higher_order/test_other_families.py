@@ -502,3 +502,17 @@ def test_a_linear_solve_need_not_have_all_its_functions(transposed: bool) -> Non
         return lax.custom_linear_solve(lambda v: 2.0 * v, x, solve, back) @ w
 
     assert_same(use(f)(X, Plain(dense(low_rank()))), f(X, dense(low_rank())))
+
+
+def test_a_solve_of_what_is_made_of_nothing_is_differentiated() -> None:
+    def f(y: Any) -> Any:
+        matrix = y[:, None] @ y[None] + 2.0 * jnp.eye(3)
+        return jnp.sum(jax.scipy.sparse.linalg.cg(lambda v: matrix @ v, y, maxiter=3)[0])
+
+    def gradient(z: Any) -> Any:
+        return jax.grad(lambda z: tq.materialize(use(f, ZEROS)(z)), allow_int=True)(z)
+
+    zeros = Zeros(shape=(3,), dtype=jnp.float32)
+    with tq.materialization("allow"):
+        assert type(gradient(zeros)) is Zeros
+        assert_same(use(f, ZEROS)(zeros), f(jnp.zeros(3)))

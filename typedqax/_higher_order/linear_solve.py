@@ -11,6 +11,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import jax
+
 from typedqax import _jax
 from typedqax._argument import Argument
 from typedqax._aval import aval_of
@@ -23,6 +25,7 @@ from typedqax._higher_order._rewrite import (
     slots_of,
 )
 from typedqax._jax import ClosedJaxpr
+from typedqax._leafwise import is_empty
 from typedqax._value import is_value
 
 REASON = "the vectors of a linear solve are dense"
@@ -57,7 +60,14 @@ def linear_solve(call: Call) -> list[Any]:
         slots = (*slots_of(own), *vectors)
         function = rewrite(call.trace, jaxpr, slots, origins, dense)
         rewritten.append(function.jaxpr)
-        operands.append(function.operands(own))
+        given = function.operands(own)
+        with _jax.under(call.trace.parent):
+            operands.append(
+                [
+                    leaf if jaxpr is jaxprs.matvec and not is_empty(leaf) else _constant(leaf)
+                    for leaf in given
+                ]
+            )
     params = dict(
         call.params,
         const_lengths=type(lengths)(*map(len, operands)),
@@ -65,3 +75,12 @@ def linear_solve(call: Call) -> list[Any]:
     )
     leaves = [*itertools.chain(*operands), *values]
     return list(_jax.bind_under(call.trace.parent, call.primitive, leaves, params))
+
+
+def _constant(leaf: Any) -> Any:
+    """`leaf` without a tangent.
+
+    The derivative of a solve is one of its operator and right side alone; JAX's rule fails where
+    others have tangents and these have none.
+    """
+    return jax.lax.stop_gradient(leaf)
