@@ -783,6 +783,23 @@ def test_to_what_walks_a_tree_it_is_one_array(name: str) -> None:
             assert_same(got, want)
 
 
+class OfParts(tq.ImplicitArray, materialization="allow"):
+    """Its field is a container, which may be empty."""
+
+    default_shape, default_dtype = (2,), jnp.float32
+    parts: tuple[tq.ArrayValue, ...]
+
+    def materialize(self) -> Array:
+        return sum(self.parts, jnp.ones(2))
+
+
+@pytest.mark.parametrize("parts", [(), (jnp.ones(2),)], ids=["none", "one"])
+def test_one_with_a_container_in_its_field_is_walked(parts: tuple[Any, ...]) -> None:
+    w = OfParts(parts)
+    with tq.materialization("allow"):
+        assert_same(use(lambda x: x * squares({"w": w}))(X), X * (2.0 + 6.0 * len(parts)))
+
+
 @pytest.mark.parametrize("backward", [False, True])
 def test_what_was_taken_apart_outside_is_put_together_inside(backward: bool) -> None:
     parts = OUTSIDE[::-1] if backward else OUTSIDE

@@ -378,9 +378,12 @@ def _is_complete(value: ImplicitValue) -> bool:
 
 def _is_mask(value: ImplicitValue) -> bool:
     """Whether the same truth value, or None, stands in place of all fields."""
-    first, *others = _field_leaves(value)
-    return (first is None or isinstance(first, (bool, np.bool_))) and all(
-        type(each) is type(first) and each == first for each in others
+    leaves = list(_field_leaves(value))  # none, where a field is an empty container
+    return bool(leaves) and all(
+        (each is None or isinstance(each, (bool, np.bool_)))
+        and type(each) is type(leaves[0])
+        and each == leaves[0]
+        for each in leaves
     )
 
 
